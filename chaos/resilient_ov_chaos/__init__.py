@@ -1,0 +1,1 @@
+"""The chaos suite: faults, traffic, checkers, report."""

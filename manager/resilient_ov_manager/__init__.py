@@ -1,0 +1,1 @@
+"""The DeerFlow memory manager on top of resilient_ov."""

@@ -1,0 +1,1 @@
+"""Event sinks: structured events, metrics, spans, redaction."""

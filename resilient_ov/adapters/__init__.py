@@ -1,0 +1,1 @@
+"""Driven adapters: where the flows touch the network, the disk, the clock and threads."""

@@ -1,0 +1,1 @@
+"""The rules: what is stored, who owns it, what an outcome means. Pure."""

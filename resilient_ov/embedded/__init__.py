@@ -1,0 +1,1 @@
+"""An OpenViking-compatible server for development, demo and contract tests. Not for production."""

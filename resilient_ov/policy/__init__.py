@@ -1,0 +1,1 @@
+"""What is decided about a call: deadline, retry, breaker, budget, holds, switches. Pure."""

@@ -1,0 +1,1 @@
+"""Test doubles shipped as product: a scripted server, a manual clock, fault scripts."""
