@@ -1,0 +1,187 @@
+"""What the use cases need from the outside, in the domain's words.
+
+Rule: technology-neutral signatures. Every port has one contract suite that runs on the fake and
+on each real adapter.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from resilient_ov.domain.exchange import Answer, Command
+from resilient_ov.domain.watermark import Watermark
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """Time. Safe from any thread; never blocks."""
+
+    def monotonic_s(self) -> float:
+        """Return seconds that only grow; every duration and deadline is measured with it."""
+        ...
+
+    def utc_iso(self) -> str:
+        """Return the wall clock as an ISO-8601 UTC instant, for display only."""
+        ...
+
+
+class Dice(Protocol):
+    """Randomness. Safe from any thread; independent in each forked child."""
+
+    def fraction(self) -> float:
+        """Return a number in [0, 1)."""
+        ...
+
+    def token(self) -> str:
+        """Return 32 fresh hexadecimal characters."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt of a command.
+
+    ``deadline_s`` is absolute on the monotonic clock and covers everything up to the last byte
+    of the answer. ``request_id`` is random and carries no identity. ``trace_id`` is the host's,
+    or None.
+    """
+
+    command: Command
+    deadline_s: float
+    request_id: str
+    trace_id: str | None = None
+
+
+class MemoryServer(Protocol):
+    """The remote memory, for callers without a running event loop.
+
+    ``send`` performs one attempt and never retries. What went wrong comes back as a ``Failure``
+    with its evidence; only cancellation-like exceptions (``BaseException``) pass through, after
+    the connection was aborted. It returns at the latest a scheduling delay after the deadline,
+    and sends no byte after it. Thread-safe; usable again after ``fork`` in the child.
+    ``close`` takes at most a second, is idempotent, and lets attempts in flight fail.
+    """
+
+    def send(self, attempt: Attempt) -> Answer:
+        """Perform one attempt."""
+        ...
+
+    def close(self) -> None:
+        """Release connections."""
+        ...
+
+
+class AsyncMemoryServer(Protocol):
+    """The same for callers on an event loop; one instance serves several loops.
+
+    A cancelled ``send`` aborts its connection before ``CancelledError`` passes through.
+    """
+
+    async def send(self, attempt: Attempt) -> Answer:
+        """Perform one attempt."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release the connections of the running loop."""
+        ...
+
+
+class StateUnwritableError(Exception):
+    """The state of a session could not be read or saved; the old one is intact.
+
+    ``problem`` is a closed word for the operator: ``no_space``, ``denied``, ``io``.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"session state cannot be written: {problem}")
+        self.problem = problem
+
+
+class NewerStateError(Exception):
+    """The state was written by a newer version; it is left untouched and the session refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A session's state as found. ``watermark`` None = there was none.
+
+    ``repaired`` True = there was one, unreadable, which was kept aside.
+    """
+
+    watermark: Watermark | None
+    repaired: bool = False
+
+
+class SessionUnit(Protocol):
+    """One exclusive visit of one session's state; made by ``WatermarkStore.session``.
+
+    The methods block (disk, lock) and run on a worker thread, one at a time. Leaving the context
+    never blocks and may happen at any moment, also while a method still runs: what that method
+    obtains is then released by it.
+    """
+
+    def open(self) -> Loaded | None:
+        """Take the session's lock without waiting and load the state; None = held by another.
+
+        Raises:
+            StateUnwritableError: the place of the state cannot be used.
+            NewerStateError: the state belongs to a newer version.
+        """
+        ...
+
+    def save(self, watermark: Watermark) -> None:
+        """Make the state durable before returning; the marker of unfinished work with it.
+
+        Raises:
+            StateUnwritableError: nothing changed.
+        """
+        ...
+
+
+class WatermarkStore(Protocol):
+    """Owns what is known to be stored, per session, and the lock around it.
+
+    Exclusive across the threads and processes that share the place. Safe from any thread; a
+    forked child becomes a new owner.
+    """
+
+    def session(self, session_id: str) -> AbstractContextManager[SessionUnit]:
+        """Return a visit; nothing is done before its ``open``. Leaving it releases the lock."""
+        ...
+
+    def owner(self) -> str:
+        """Return this process's random token; its life is visible to others (blocks, cheap)."""
+        ...
+
+    def owner_lives(self, token: str) -> bool:
+        """Tell whether the process with that token still lives (blocks)."""
+        ...
+
+    def unfinished(self) -> tuple[str, ...]:
+        """Return the ids of sessions with something to settle or commit, sorted (blocks)."""
+        ...
+
+    def lead(self) -> bool:
+        """Try to be, or stay, the one sweeper of this place (blocks, never waits)."""
+        ...
+
+    def persistent(self) -> bool:
+        """Tell whether the last attempt to write succeeded."""
+        ...
+
+    def close(self) -> None:
+        """Release the owner's marks; idempotent."""
+        ...
+
+
+class Workers(Protocol):
+    """A small bounded pool of our own daemon threads for what may block."""
+
+    def submit(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> bool:
+        """Run ``work`` on a worker and report to ``done`` there; False = no place, not run.
+
+        Never blocks. The caller's context variables are visible to ``work``.
+        """
+        ...
