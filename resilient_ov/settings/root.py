@@ -97,8 +97,8 @@ class Settings(Section):
     def redacted_summary(self, *, api_key_set: bool) -> dict[str, bool | int | float | str | None]:
         """Flat view for logs and evidence archives: dotted configuration key -> value.
 
-        Private settings (addresses, paths, identities, names of secrets, texts) are told as "set" or
-        "unset" only; `api_key` and `account_alias` are added.
+        Private settings (addresses, paths, identities, names of secrets, texts) are told as
+        "set" or "unset" only; `api_key` and `account_alias` are added.
         """
         summary: dict[str, bool | int | float | str | None] = {}
         for found in knob_fields():
