@@ -1,0 +1,215 @@
+"""What is known to be stored of one session, and how each fact about the server changes it.
+
+Rule: pure values; every transition returns a new watermark and none forgets a digest that is
+known to be on the server unless the bounded window pushes it out. No text, ever.
+
+Source: design of the write path, sections 5.2 to 5.4. ``server_total`` counts the messages ever
+added to the session on the server; None means that this state was never compared with it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+SCHEMA_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBack:
+    """How far the owner's looks for a batch in doubt have come.
+
+    Times are the owner's monotonic clock, so they mean nothing to another process: it starts anew.
+
+    Attributes:
+        owner: token of the process that takes the looks.
+        absent_looks: answered looks in a row that found none of the digests.
+        last_absent_end_s: when the newest of them ended.
+        unusable_looks: answered looks whose content could not be understood.
+    """
+
+    owner: str
+    absent_looks: int = 0
+    last_absent_end_s: float = 0.0
+    unusable_looks: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InDoubt:
+    """A batch that may or may not be on the server; written down before its first byte leaves.
+
+    ``digests`` empty = no batch: only a look is owed, because the server holds more than we know.
+    """
+
+    id: str
+    owner: str
+    digests: tuple[str, ...]
+    total_before: int
+    newest_archive_before: int
+    read_back: ReadBack | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermark:
+    """The durable state of one session.
+
+    ``submitted`` and ``committed`` are ordered windows of digests, newest last. ``prefix_count``
+    and ``prefix_digest`` name the head of the presented list that fell out of the window.
+    ``server_live`` None = the number of live messages is not known. ``extra`` keeps unknown keys.
+    """
+
+    session_id: str
+    openviking_user: str
+    account: str
+    server_id: str
+    server_profile: str
+    revision: int = 0
+    server_total: int | None = None
+    server_live: int | None = None
+    submitted: tuple[str, ...] = ()
+    committed: tuple[str, ...] = ()
+    prefix_count: int = 0
+    prefix_digest: str = ""
+    in_doubt: InDoubt | None = None
+    pending_commit_since: str | None = None
+    last_commit_task_id: str | None = None
+    last_archive_uri: str | None = None
+    newest_archive: int = 0
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def unfinished(self) -> bool:
+        """True while there is something to settle or to commit."""
+        return self.in_doubt is not None or self.pending_commit_since is not None
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Digests that must not be sent: stored ones and, newest, those in doubt."""
+        return self.submitted if self.in_doubt is None else self.submitted + self.in_doubt.digests
+
+    # -- what the server told -------------------------------------------------------------
+
+    def compared(self, *, total: int, live: int) -> "Watermark":
+        """Adopt the server's counters."""
+        return replace(self, server_total=total, server_live=live)
+
+    def moved(self, server_id: str) -> "Watermark":
+        """Point at another server: what is known stays, the counters must be compared anew."""
+        return replace(self, server_id=server_id, server_total=None, server_live=None)
+
+    def lost_count(self) -> "Watermark":
+        """Forget the server's counters, so that the next delivery compares and rebuilds."""
+        return replace(self, server_total=None, server_live=None)
+
+    def intend(self, *, doubt_id: str, owner: str, digests: tuple[str, ...]) -> "Watermark":
+        """Write down a batch before it is sent."""
+        return replace(
+            self,
+            in_doubt=InDoubt(
+                id=doubt_id,
+                owner=owner,
+                digests=digests,
+                total_before=self.server_total or 0,
+                newest_archive_before=self.newest_archive,
+            ),
+        )
+
+    def stored(self, *, added: int, live: int, window: int, now_utc: str) -> "Watermark":
+        """Record that the batch in doubt was answered with success.
+
+        A live count above what we can explain leaves a look owed: somebody else wrote, or a
+        batch of ours landed twice.
+        """
+        doubt = self.in_doubt
+        if doubt is None:
+            raise ValueError("no batch was intended")
+        explained = live <= (self.server_live if self.server_live is not None else live) + added
+        owed = None if explained else replace(doubt, digests=(), read_back=None)
+        return replace(
+            self._submit(doubt.digests, window, now_utc),
+            server_total=(self.server_total or 0) + added,
+            server_live=live,
+            in_doubt=owed,
+        )
+
+    def not_applied(self) -> "Watermark":
+        """Record that the batch in doubt certainly had no effect."""
+        return replace(self, in_doubt=None)
+
+    def owe_look(self, *, doubt_id: str, owner: str) -> "Watermark":
+        """Write down that the server holds more than we know."""
+        return self.intend(doubt_id=doubt_id, owner=owner, digests=())
+
+    def settled(
+        self,
+        *,
+        present: tuple[str, ...],
+        total: int,
+        live: int,
+        newest_archive: int,
+        window: int,
+        now_utc: str,
+    ) -> "Watermark":
+        """End the doubt: ``present`` are the digests of the batch that the server holds.
+
+        The others are absent for good and may be sent again.
+        """
+        base = self._submit(present, window, now_utc) if present else self
+        return replace(
+            base,
+            in_doubt=None,
+            server_total=total,
+            server_live=live,
+            newest_archive=max(base.newest_archive, newest_archive),
+        )
+
+    def looked(self, read_back: ReadBack, present: tuple[str, ...]) -> "Watermark":
+        """Remember an unfinished read-back; digests already seen leave the doubt at once."""
+        doubt = self.in_doubt
+        if doubt is None:
+            raise ValueError("nothing is in doubt")
+        rest = tuple(d for d in doubt.digests if d not in present)
+        return replace(self, in_doubt=replace(doubt, digests=rest, read_back=read_back))
+
+    def committed_all(
+        self, *, task_id: str | None, archive: int | None, archive_uri: str | None
+    ) -> "Watermark":
+        """Record an accepted or skipped commit."""
+        return replace(
+            self,
+            committed=self.submitted,
+            pending_commit_since=None,
+            server_live=0,
+            last_commit_task_id=task_id or self.last_commit_task_id,
+            last_archive_uri=archive_uri or self.last_archive_uri,
+            newest_archive=max(self.newest_archive, archive or 0),
+        )
+
+    def commit_given_up(self) -> "Watermark":
+        """Stop asking for a commit that the server will not take."""
+        return replace(self, pending_commit_since=None)
+
+    def commit_owed(self, now_utc: str) -> "Watermark":
+        """Remember that live messages wait for a commit."""
+        return replace(self, pending_commit_since=self.pending_commit_since or now_utc)
+
+    def rebuilt(self, *, digests: tuple[str, ...], window: int, newest_archive: int) -> "Watermark":
+        """Adopt what the server holds (oldest first) as known, behind what we knew already."""
+        fresh = tuple(d for d in digests if d not in set(self.submitted))
+        kept = (fresh + self.submitted) if self.submitted else fresh
+        return replace(
+            self,
+            submitted=kept[-window:],
+            newest_archive=max(self.newest_archive, newest_archive),
+        )
+
+    def with_prefix(self, count: int, digest: str) -> "Watermark":
+        """Adopt the head of the presented list that is known but not in the window."""
+        return replace(self, prefix_count=count, prefix_digest=digest)
+
+    def _submit(self, digests: tuple[str, ...], window: int, now_utc: str) -> "Watermark":
+        known = set(self.submitted)
+        fresh = tuple(d for d in digests if d not in known)
+        return replace(
+            self,
+            submitted=(self.submitted + fresh)[-window:],
+            pending_commit_since=self.pending_commit_since or now_utc,
+        )
