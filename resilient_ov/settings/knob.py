@@ -6,7 +6,8 @@ this description, so that none of them can drift from the field.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import get_type_hints
+from types import UnionType
+from typing import get_args, get_origin, get_type_hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,15 @@ class KnobField:
     """One setting as found in the dataclasses: where it lives and how it is configured.
 
     `section` is the attribute of `Settings` that holds it, None for one on `Settings` itself.
-    `default` is `dataclasses.MISSING` for a required setting.
+    `kind` is its type without None (`tuple` for a list of texts), `nullable` tells whether None
+    is a value. `default` is `dataclasses.MISSING` for a required setting.
     """
 
     key: str
     section: str | None
     attribute: str
-    hint: object
+    kind: type[object]
+    nullable: bool
     default: object
     knob: Knob
 
@@ -72,13 +75,16 @@ def section_fields(cls: type[object], section: str | None = None) -> list[KnobFi
         knob = next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Knob)), None)
         if knob is None:
             continue
+        options = [arg for arg in get_args(hint.__origin__) if arg not in (type(None), ...)]
+        kind = options[0] if isinstance(hint.__origin__, UnionType) else hint.__origin__
         name = f"{field.name}econds" if field.name.endswith("_s") else field.name
         found.append(
             KnobField(
                 key=knob.key or (name if section is None else f"{section}.{name}"),
                 section=section,
                 attribute=field.name,
-                hint=hint.__origin__,
+                kind=get_origin(kind) or kind,
+                nullable=type(None) in get_args(hint.__origin__),
                 default=field.default,
                 knob=knob,
             )

@@ -74,7 +74,7 @@ class SessionSettings(Section):
         tuple[str, ...] | None,
         Knob(
             "Memory types the server may extract; null = the server's own choice.",
-            accepts="a list of distinct names of a-z 0-9 _ -, or null",
+            accepts="a non-empty list of distinct names of a-z 0-9 _ -, or null",
         ),
     ] = None
     settle_s: Annotated[
