@@ -68,9 +68,12 @@ def clean(text: str) -> str:
     Removed are C0 except `\t`, `\n` and `\r`, DEL, and C1 except U+0085 (a line break): they mean
     nothing in a memory, some databases refuse NUL and terminals obey the others.
     """
-    text = replace_surrogates(text)
+    try:
+        raw = text.encode("utf-8")
+    except UnicodeEncodeError:
+        text = replace_surrogates(text)
+        raw = text.encode("utf-8")
     # Deleting bytes is ten times faster than searching a character class.
-    raw = text.encode("utf-8")
     kept = raw.translate(None, _CONTROL_BYTES)
     if b"\xc2" in kept:
         kept = _C1_BYTES.sub(b"", kept)
@@ -119,10 +122,10 @@ def _uri_marker(found: re.Match[str]) -> str:
 def _may_hold_base64(text: str) -> bool:
     # A run of 512 covers at least one aligned stretch of 256 whole; prose has a space in each.
     step = _MIN_BASE64_CHARS // 2
-    return any(
-        text.find(" ", start, start + step) < 0
-        for start in range(0, len(text) - _MIN_BASE64_CHARS + 1, step)
-    )
+    for start in range(0, len(text) - _MIN_BASE64_CHARS + 1, step):
+        if text.find(" ", start, start + step) < 0 and text[start : start + step].isascii():
+            return True
+    return False
 
 
 def _base64_marker(found: re.Match[str]) -> str:
