@@ -20,7 +20,13 @@ class Group(StrEnum):
     """Connect, DNS and TLS failures of all the others; no operation belongs to it."""
 
 
-OPERATION_GROUPS = (Group.RECALL, Group.APPEND, Group.COMMIT, Group.SESSION)
+OPERATION_GROUPS: tuple[Group, ...] = (
+    Group.RECALL,
+    Group.APPEND,
+    Group.COMMIT,
+    Group.SESSION,
+)
+"""The groups that have operations."""
 
 
 class ReplayClass(StrEnum):
