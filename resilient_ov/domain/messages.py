@@ -204,8 +204,7 @@ def _block_text(block: object) -> str:
 
 
 def _created_at(*values: object) -> str | None:
-    instants = (utc_instant(value) for value in values if value is not None)
-    return next(filter(None, instants), None)
+    return next(filter(None, map(utc_instant, values)), None)
 
 
 def _polished(role: Role, raw: str) -> str:

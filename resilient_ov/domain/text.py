@@ -122,7 +122,7 @@ def _uri_marker(found: re.Match[str]) -> str:
 def _may_hold_base64(text: str) -> bool:
     # A run of 512 covers at least one aligned stretch of 256 whole; prose has a space in each.
     step = _MIN_BASE64_CHARS // 2
-    for start in range(0, len(text) - _MIN_BASE64_CHARS + 1, step):
+    for start in range(0, len(text) - step + 1, step):
         if text.find(" ", start, start + step) < 0 and text[start : start + step].isascii():
             return True
     return False

@@ -182,9 +182,9 @@ class TestWords:
     def test_blocks_keep_text_only(self):
         content = [
             "b",
-            {"type": "text", "text": "a"},
             {"type": "text", "text": None},
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+            {"type": "text", "text": "a"},
             {"type": "input_audio"},
             {"text": "untyped"},
             7,

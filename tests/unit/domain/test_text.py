@@ -141,6 +141,12 @@ class TestWithoutPayloads:
         assert without_payloads(f"key\n{wrapped}\nend") == "key\n[data]\n\nend"
         assert without_payloads(wrapped.replace("\n", "\r\n").strip()) == "[data]"
 
+    @given(st.integers(0, 600), st.integers(0, 600))
+    def test_the_shortest_run_is_found_anywhere(self, before, after):
+        run = BLOB[:512]
+        text = f"{'b ' * before}{run}{' a' * after}"
+        assert without_payloads(text) == text.replace(run, "[data]")
+
     @pytest.mark.parametrize(
         "text",
         [
