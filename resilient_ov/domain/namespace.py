@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-_SCHEME: Final = "viking://"
+SCHEME: Final = "viking://"
 _CATEGORY: Final = re.compile(r"[a-z0-9_-]+")
 _ARCHIVE: Final = re.compile(r"archive_(\d{3,9})")
 _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -93,7 +93,7 @@ OWN_HOME: Final = VikingUri(("~",))
 
 def unchecked_uri(*segments: str) -> str:
     """Join segments as they are, for showing an address the server accepted without checks."""
-    return _SCHEME + "/".join(segments)
+    return SCHEME + "/".join(segments)
 
 
 def parse_uri(text: str) -> VikingUri:
@@ -105,9 +105,9 @@ def parse_uri(text: str) -> VikingUri:
         InvalidUriError: with the first fault, left to right.
 
     """
-    if not text.startswith(_SCHEME):
+    if not text.startswith(SCHEME):
         raise InvalidUriError(UriFault.SCHEME)
-    path = text.removeprefix(_SCHEME)
+    path = text.removeprefix(SCHEME)
     if not path:
         return VikingUri()
     return VikingUri(tuple(path.removesuffix("/").split("/")))
@@ -168,7 +168,7 @@ def archive_number(text: str) -> int | None:
     Accepts `archive_007` and any address whose last two segments are `history/archive_007`.
     """
     name = text
-    if text.startswith(_SCHEME):
+    if text.startswith(SCHEME):
         try:
             segments = parse_uri(text).segments
         except InvalidUriError:

@@ -1,0 +1,192 @@
+"""Memory files: the tree of texts below a caller's memories, and its search index.
+
+Functions take the open connection and run inside the caller's transaction. A path is a canonical
+address without scheme (`user/<user>/memories/...`).
+"""
+
+import json
+import sqlite3
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from resilient_ov.domain.namespace import VikingUri
+from resilient_ov.embedded.clock import now_millis
+from resilient_ov.embedded.errors import Json
+from resilient_ov.embedded.terms import terms
+
+OVERVIEW = ".overview.md"
+ABSTRACT = ".abstract.md"
+LEVEL_ABSTRACT, LEVEL_OVERVIEW, LEVEL_MEMORY = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One child of a directory."""
+
+    uri: VikingUri
+    is_directory: bool
+    size: int
+    changed_at: str
+
+
+def path_of(uri: VikingUri) -> str:
+    """The key of a file in the database."""
+    return "/".join(uri.segments)
+
+
+def uri_of(path: str) -> VikingUri:
+    """The address of a stored path."""
+    return VikingUri(tuple(path.split("/")))
+
+
+def read(db: sqlite3.Connection, account: str, uri: VikingUri) -> sqlite3.Row | None:
+    """The file at an address, or None."""
+    row: sqlite3.Row | None = db.execute(
+        "SELECT * FROM files WHERE account = ? AND path = ?", (account, path_of(uri))
+    ).fetchone()
+    return row
+
+
+def write(
+    db: sqlite3.Connection, account: str, uri: VikingUri, content: str, tags: list[str]
+) -> None:
+    """Put a memory file, replacing an older one, and renew the notes of its directories."""
+    _put(db, account, uri, content, tags, LEVEL_MEMORY)
+    _renew_notes(db, account, uri)
+
+
+def delete(db: sqlite3.Connection, account: str, uri: VikingUri) -> int:
+    """Delete a file or everything below a directory; returns how many files that were."""
+    rows = below(db, account, uri)
+    for row in rows:
+        db.execute("DELETE FROM files_index WHERE rowid = ?", (row["id"],))
+        db.execute("DELETE FROM files WHERE id = ?", (row["id"],))
+    if "memories" in uri.segments[:-1]:
+        _renew_notes(db, account, uri)
+    return len(rows)
+
+
+def below(db: sqlite3.Connection, account: str, uri: VikingUri) -> list[sqlite3.Row]:
+    """The file at an address and all files below it, ordered by path."""
+    path = path_of(uri)
+    low, high = _range(path)
+    return db.execute(
+        """SELECT * FROM files WHERE account = ? AND (path = ? OR (path >= ? AND path < ?))
+           ORDER BY path""",
+        (account, path, low, high),
+    ).fetchall()
+
+
+def matching(
+    db: sqlite3.Connection, account: str, uri: VikingUri, words: AbstractSet[str]
+) -> list[sqlite3.Row]:
+    """The files of a subtree that hold at least one of the terms."""
+    if not words:
+        return []
+    path = path_of(uri)
+    low, high = _range(path)
+    # Terms are letters and digits only, so quoting them is enough.
+    expression = " OR ".join(f'"{word}"' for word in words)
+    return db.execute(
+        """SELECT f.* FROM files_index i JOIN files f ON f.id = i.rowid
+           WHERE i.tokens MATCH ? AND f.account = ?
+             AND (f.path = ? OR (f.path >= ? AND f.path < ?))""",
+        (expression, account, path, low, high),
+    ).fetchall()
+
+
+def children(db: sqlite3.Connection, account: str, uri: VikingUri) -> list[Entry]:
+    """What a directory shows, by name; its own notes are hidden. Empty when there is nothing."""
+    depth = len(uri.segments)
+    entries: dict[str, Entry] = {}
+    for row in below(db, account, uri):
+        segments = uri_of(row["path"]).segments
+        if len(segments) <= depth or segments[-1] in {OVERVIEW, ABSTRACT}:
+            continue
+        name = segments[depth]
+        is_directory = len(segments) > depth + 1
+        size = 0 if is_directory else len(row["content"].encode())
+        earlier = entries.get(name)
+        changed_at = max(row["updated_at"], earlier.changed_at if earlier else "")
+        entries[name] = Entry(uri.child(name), is_directory, size, changed_at)
+    return [entries[name] for name in sorted(entries)]
+
+
+def reindex(db: sqlite3.Connection, account: str, uri: VikingUri) -> int:
+    """Build the search index of a subtree anew; returns how many files that were."""
+    rows = below(db, account, uri)
+    for row in rows:
+        db.execute("DELETE FROM files_index WHERE rowid = ?", (row["id"],))
+        db.execute(
+            "INSERT INTO files_index (rowid, tokens) VALUES (?, ?)", (row["id"], row["tokens"])
+        )
+    return len(rows)
+
+
+def missing_from_index(db: sqlite3.Connection, account: str, uri: VikingUri) -> list[str]:
+    """Paths of a subtree that a search cannot find."""
+    indexed = {row["rowid"] for row in db.execute("SELECT rowid FROM files_index")}
+    return [row["path"] for row in below(db, account, uri) if row["id"] not in indexed]
+
+
+def view(row: sqlite3.Row) -> Json:
+    """A file as search shows it, without its score."""
+    return {
+        "context_type": "memory",
+        "uri": str(uri_of(row["path"])),
+        "level": row["level"],
+        "abstract": row["content"],
+        "tags": json.loads(row["tags"]),
+    }
+
+
+def _put(
+    db: sqlite3.Connection,
+    account: str,
+    uri: VikingUri,
+    content: str,
+    tags: list[str],
+    level: int,
+) -> None:
+    words = " ".join(sorted(terms(content)))
+    row = db.execute(
+        """INSERT INTO files (account, path, level, content, tags, tokens, updated_at)
+           VALUES (?, ?, ?, ?, ?, ?, ?)
+           ON CONFLICT (account, path) DO UPDATE SET level = excluded.level,
+             content = excluded.content, tags = excluded.tags, tokens = excluded.tokens,
+             updated_at = excluded.updated_at
+           RETURNING id""",
+        (account, path_of(uri), level, content, json.dumps(tags), words, now_millis()),
+    ).fetchone()
+    db.execute("DELETE FROM files_index WHERE rowid = ?", (row["id"],))
+    db.execute("INSERT INTO files_index (rowid, tokens) VALUES (?, ?)", (row["id"], words))
+
+
+def _renew_notes(db: sqlite3.Connection, account: str, uri: VikingUri) -> None:
+    """Write the overview of the directory and the abstract of its `memories/`, or drop them."""
+    for directory, name, level in (
+        (VikingUri(uri.segments[:-1]), OVERVIEW, LEVEL_OVERVIEW),
+        (_memories_directory(uri), ABSTRACT, LEVEL_ABSTRACT),
+    ):
+        entries = children(db, account, directory)
+        if not entries:
+            _remove(db, account, directory.child(name))
+            continue
+        listed = "\n".join(f"- {entry.uri.segments[-1]}" for entry in entries)
+        _put(db, account, directory.child(name), f"# {directory.segments[-1]}\n{listed}", [], level)
+
+
+def _remove(db: sqlite3.Connection, account: str, uri: VikingUri) -> None:
+    row = read(db, account, uri)
+    if row is not None:
+        db.execute("DELETE FROM files_index WHERE rowid = ?", (row["id"],))
+        db.execute("DELETE FROM files WHERE id = ?", (row["id"],))
+
+
+def _memories_directory(uri: VikingUri) -> VikingUri:
+    return VikingUri(uri.segments[: uri.segments.index("memories") + 1])
+
+
+def _range(path: str) -> tuple[str, str]:
+    """Bounds of all paths below a directory: "0" is the character after "/"."""
+    return (f"{path}/", f"{path}0") if path else ("", "\U0010ffff")

@@ -1,0 +1,94 @@
+"""Stored messages: from a request body to one JSON line, its tokens and its text.
+
+No I/O here. Only the fields of the wire are kept; an id sent by the client is not one of them.
+"""
+
+import json
+import uuid
+from typing import Any, cast
+
+from resilient_ov.embedded.bodies import Message
+from resilient_ov.embedded.clock import now_iso
+from resilient_ov.embedded.errors import Json
+from resilient_ov.embedded.privacy import redact
+
+_KNOWN_PARTS = frozenset({"text", "context", "tool", "image_url"})
+_CHARS_PER_TOKEN = 4
+
+
+def store_form(message: Message, session_id: str) -> tuple[str, int]:
+    """The line to store and its estimated tokens."""
+    parts = [_redact_all(_part(part), session_id) for part in _parts(message)]
+    stored: Json = {
+        "id": f"msg_{uuid.uuid4().hex}",
+        "role": message.role,
+        "parts": parts,
+        "created_at": message.created_at if message.created_at is not None else now_iso(),
+    }
+    for name in ("peer_id", "turn_id", "message_kind", "source_message_ids"):
+        value = getattr(message, name)
+        if value is not None:
+            stored[name] = value
+    return json.dumps(stored, ensure_ascii=False), sum(_part_tokens(part) for part in parts)
+
+
+def text_of(stored: Json) -> str:
+    """The readable text of a stored message: its text parts, one per line."""
+    texts = [part.get("text", "") for part in stored["parts"] if part.get("type") == "text"]
+    return "\n".join(map(str, texts))
+
+
+def tokens_of(text: str) -> int:
+    """Estimate as the wire's: a character beyond ASCII is a token, four of ASCII are one."""
+    ascii_chars = sum(char.isascii() for char in text)
+    return len(text) - ascii_chars + -(-ascii_chars // _CHARS_PER_TOKEN)
+
+
+def keep_newest(messages: list[tuple[Json, int]], budget_tokens: int) -> list[Json]:
+    """The newest messages that fit into the budget.
+
+    When not even the newest fits, it alone, with its text cut from the front.
+    """
+    kept: list[Json] = []
+    left = budget_tokens
+    for stored, tokens in reversed(messages):
+        if tokens > left:
+            break
+        kept.append(stored)
+        left -= tokens
+    if messages and not kept:
+        tail = text_of(messages[-1][0])[-budget_tokens * _CHARS_PER_TOKEN :]
+        return [messages[-1][0] | {"parts": [{"type": "text", "text": tail}]}]
+    return kept[::-1]
+
+
+def _parts(message: Message) -> list[Json]:
+    if message.parts is not None:
+        return message.parts
+    return [{"type": "text", "text": message.content}]
+
+
+def _part(part: Json) -> Json:
+    return part if str(part.get("type")) in _KNOWN_PARTS else {"type": "text", "text": str(part)}
+
+
+def _part_tokens(part: Json) -> int:
+    return sum(
+        tokens_of(value if isinstance(value, str) else json.dumps(value))
+        for name, value in part.items()
+        if name in {"text", "tool_name", "tool_input", "tool_output"}
+    )
+
+
+def _redact_all(value: Any, session_id: str) -> Any:
+    match value:
+        case str():
+            return redact(value, session_id)
+        case dict():
+            fields = cast(Json, value)
+            return {name: _redact_all(item, session_id) for name, item in fields.items()}
+        case list():
+            items: list[Any] = value
+            return [_redact_all(item, session_id) for item in items]
+        case _:
+            return value

@@ -1,0 +1,249 @@
+"""Sessions and their live messages.
+
+Functions take the open connection and run inside the caller's transaction.
+"""
+
+import json
+import secrets
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from resilient_ov.embedded.bodies import Message
+from resilient_ov.embedded.clock import now_millis
+from resilient_ov.embedded.errors import Json, already_exists, invalid_argument, not_found
+from resilient_ov.embedded.lines import store_form
+
+MEMORY_TYPES = ("entities", "events", "identity", "preferences", "profile", "soul")
+LIVE = 0
+"""The archive number of messages that no commit has taken yet."""
+
+_POLICY_KEYS = ("memory_types", "peer", "self", "working_memory")
+_DEFAULT_EXTRACTION: Json = {"events": {"tags": []}}
+_NO_TOKENS = {
+    "prompt_tokens": 0,
+    "completion_tokens": 0,
+    "total_tokens": 0,
+    "cached_tokens": 0,
+    "reasoning_tokens": 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """What a session is found by: tenant, owner (by the layout), name; and who asks for it."""
+
+    account: str
+    owner: str
+    session_id: str
+    user: str
+
+
+def new_session_id() -> str:
+    """An id for a session that the caller did not name."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(8)}"
+
+
+def find(db: sqlite3.Connection, key: SessionKey) -> sqlite3.Row | None:
+    """The session's row, or None."""
+    row: sqlite3.Row | None = db.execute(
+        "SELECT * FROM sessions WHERE account = ? AND owner = ? AND session_id = ? AND deleted = 0",
+        (key.account, key.owner, key.session_id),
+    ).fetchone()
+    return row
+
+
+def require(db: sqlite3.Connection, key: SessionKey) -> sqlite3.Row:
+    """The session's row, or 404 in the form of commit and delete."""
+    row = find(db, key)
+    if row is None:
+        raise not_found("session", key.session_id)
+    return row
+
+
+def ensure(db: sqlite3.Connection, key: SessionKey) -> sqlite3.Row:
+    """The session's row, made when it is missing."""
+    row = find(db, key)
+    if row is None:
+        create(db, key, policy=None, extraction=None)
+        row = require(db, key)
+    return row
+
+
+def create(
+    db: sqlite3.Connection, key: SessionKey, *, policy: Json | None, extraction: Json | None
+) -> None:
+    """Create a session; 409 when it exists."""
+    if find(db, key) is not None:
+        text = f"Session '{key.session_id}' already exists"
+        raise already_exists("resource", text, f"Resource already exists: {text}")
+    now = now_millis()
+    db.execute(
+        """INSERT INTO sessions (account, owner, session_id, created_by, created_at, updated_at,
+             policy, extraction_config) VALUES (?, ?, ?, ?, ?, ?, ?, ?)""",
+        (
+            key.account,
+            key.owner,
+            key.session_id,
+            key.user,
+            now,
+            now,
+            json.dumps(policy),
+            json.dumps(extraction or _DEFAULT_EXTRACTION),
+        ),
+    )
+
+
+def configure(db: sqlite3.Connection, key: SessionKey, extraction: Json) -> sqlite3.Row:
+    """Replace the extraction settings; returns the new row, 404 when there is no session."""
+    row = require(db, key)
+    db.execute(
+        "UPDATE sessions SET extraction_config = ?, updated_at = ? WHERE id = ?",
+        (json.dumps(extraction), now_millis(), row["id"]),
+    )
+    return require(db, key)
+
+
+def delete(db: sqlite3.Connection, key: SessionKey) -> None:
+    """Delete a session; 404 when there is none.
+
+    Messages of an archive whose extraction has not ended stay until it has: what was committed
+    is still remembered.
+    """
+    row = require(db, key)
+    db.execute("UPDATE sessions SET deleted = 1 WHERE id = ?", (row["id"],))
+    purge_deleted(db, row["id"])
+
+
+def purge_deleted(db: sqlite3.Connection, session: int) -> None:
+    """Remove a deleted session once no extraction of it is open."""
+    db.execute(
+        """DELETE FROM sessions WHERE id = ? AND deleted = 1 AND NOT EXISTS (
+             SELECT 1 FROM tasks t WHERE t.session = sessions.id
+               AND t.status IN ('pending', 'running', 'cancelling'))""",
+        (session,),
+    )
+
+
+def list_all(db: sqlite3.Connection, account: str, owner: str) -> list[sqlite3.Row]:
+    """The owner's sessions, the last changed first."""
+    return db.execute(
+        """SELECT session_id, updated_at FROM sessions
+           WHERE account = ? AND owner = ? AND deleted = 0 ORDER BY updated_at DESC, id DESC""",
+        (account, owner),
+    ).fetchall()
+
+
+def add_messages(db: sqlite3.Connection, key: SessionKey, messages: list[Message]) -> Json:
+    """Append messages, making the session when it is missing; nothing is deduplicated."""
+    row = ensure(db, key)
+    stored = [store_form(message, key.session_id) for message in messages]
+    db.executemany(
+        "INSERT INTO messages (session, line, tokens) VALUES (?, ?, ?)",
+        [(row["id"], line, tokens) for line, tokens in stored],
+    )
+    if stored:
+        now = now_millis()
+        db.execute(
+            """UPDATE sessions SET total_messages = total_messages + ?, updated_at = ?,
+                 pending_tokens = pending_tokens + ?, last_message_at = ? WHERE id = ?""",
+            (len(stored), now, sum(tokens for _, tokens in stored), now, row["id"]),
+        )
+    return {
+        "session_id": key.session_id,
+        "message_count": live_count(db, row["id"]),
+        "added": len(stored),
+        "pending_tokens": require(db, key)["pending_tokens"],
+    }
+
+
+def live_count(db: sqlite3.Connection, session: int) -> int:
+    """How many messages no commit has taken."""
+    count: int = db.execute(
+        "SELECT count(*) FROM messages WHERE session = ? AND archive = ?", (session, LIVE)
+    ).fetchone()[0]
+    return count
+
+
+def message_lines(
+    db: sqlite3.Connection, session: int, archive: int, offset: int = 0, limit: int = -1
+) -> list[sqlite3.Row]:
+    """Lines and tokens of the live messages or of one archive, in order."""
+    return db.execute(
+        """SELECT line, tokens FROM messages WHERE session = ? AND archive = ?
+           ORDER BY seq LIMIT ? OFFSET ?""",
+        (session, archive, limit, offset),
+    ).fetchall()
+
+
+def check_policy(policy: Json | None) -> Json | None:
+    """The memory policy with its defaults filled in; 400 for unknown keys and types."""
+    if policy is None:
+        return None
+    if set(policy) - set(_POLICY_KEYS):
+        raise invalid_argument(f"memory_policy supports only: {', '.join(_POLICY_KEYS)}")
+    sent_types: Any = policy.get("memory_types", list(MEMORY_TYPES))
+    if not isinstance(sent_types, list):
+        raise invalid_argument("memory_policy.memory_types must be a list")
+    types: list[Any] = sent_types
+    unknown = sorted(str(name) for name in types if name not in MEMORY_TYPES)
+    if unknown:
+        raise invalid_argument(f"Unknown memory_policy.memory_types: {', '.join(unknown)}")
+    return {
+        "self": {"enabled": _enabled(policy, "self", default=True)},
+        "peer": {"enabled": _enabled(policy, "peer", default=True)},
+        "working_memory": {"enabled": _enabled(policy, "working_memory", default=False)},
+        "memory_types": sorted(types),
+    }
+
+
+def _enabled(policy: Json, name: str, *, default: bool) -> bool:
+    section: Any = policy.get(name, {})
+    fields = cast(Json, section) if isinstance(section, dict) else {"enabled": None}
+    value: Any = fields.get("enabled", default)
+    if not isinstance(value, bool):
+        raise invalid_argument(f'memory_policy.{name} must be {{"enabled": true|false}}')
+    return value
+
+
+def summary(row: sqlite3.Row, uri: str, user: Json) -> Json:
+    """What creation answers."""
+    return {
+        "session_id": row["session_id"],
+        "uri": uri,
+        "user": user,
+        "auto_commit_policy": None,
+        "memory_extraction_config": json.loads(row["extraction_config"]),
+    }
+
+
+def metadata(db: sqlite3.Connection, row: sqlite3.Row, uri: str, user: Json) -> Json:
+    """The session's metadata; `message_count` counts live messages, `total_message_count` all."""
+    extracted = {"total": row["memories"]}
+    if row["memories"]:
+        extracted["memory_write"] = row["memories"]
+    return {
+        "session_id": row["session_id"],
+        "created_at": row["created_at"],
+        "updated_at": row["updated_at"],
+        "created_by_account_id": row["account"],
+        "created_by_user_id": row["created_by"],
+        "message_count": live_count(db, row["id"]),
+        "commit_count": row["commits"],
+        "memories_extracted": extracted,
+        "last_commit_at": row["last_commit_at"],
+        "llm_token_usage": dict(_NO_TOKENS),
+        "embedding_token_usage": {"total_tokens": 0},
+        "pending_tokens": row["pending_tokens"],
+        "keep_recent_count": row["keep_recent"],
+        "retention_mode": "",
+        "keep_recent_turn_count": 0,
+        "retained_message_token_budget": 0,
+        "min_raw_tail_steps": 1,
+        "memory_policy": json.loads(row["policy"]),
+        "last_message_at": row["last_message_at"],
+        "last_auto_commit_at": "",
+        "last_idle_commit_accepted_at": "",
+        "total_message_count": row["total_messages"],
+    } | summary(row, uri, user)
