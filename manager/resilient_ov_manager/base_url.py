@@ -51,7 +51,7 @@ def _problem(text: str) -> str | None:
         return "must not carry user-info; the key comes from api_key_env or api_key_file"
     if "?" in text or "#" in text:
         return "must not carry a query or fragment"
-    if not _is_host(parts.hostname or ""):
+    if not _is_host(parts):
         return "must name a valid host"
     return None
 
@@ -66,11 +66,12 @@ def _split(text: str) -> SplitResult | None:
     return None if port == 0 or parts.netloc.endswith(":") else parts
 
 
-def _is_host(host: str) -> bool:
-    if ":" not in host:
+def _is_host(parts: SplitResult) -> bool:
+    host = parts.hostname or ""
+    if not parts.netloc.startswith("["):
         return _HOST_NAME.fullmatch(host) is not None
+    # What `urlsplit` checks inside brackets differs between Python versions.
     try:
-        ipaddress.IPv6Address(host)
+        return ipaddress.IPv6Address(host).scope_id is None
     except ValueError:
         return False
-    return True

@@ -31,7 +31,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ACCOUNT = re.compile(r"(?!_)(?!\.{1,2}\Z)(?!.*@.*@)[A-Za-z0-9_.@-]{1,255}")
 _ALIAS = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MEMORY_TYPE = re.compile(r"[a-z0-9_-]{1,64}")
-_HOST = re.compile(r"[!-~]{1,255}")
+_HOST = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 _MAX_OWNER_CHARS = 1024
 
 # What YAML 1.1 makes of an unquoted `on` and `0.5`, and the host's spelling of fail_fast.
@@ -87,7 +87,7 @@ def _field_type(found: KnobField) -> Any:
         return Annotated[Path, BeforeValidator(partial(_path, found.key))]
     if found.kind is tuple:
         return Annotated[tuple[StrictStr, ...], AfterValidator(_memory_types)]
-    return Annotated[StrictStr, AfterValidator(_TEXTS[found.key])]
+    return Annotated[StrictStr, AfterValidator(_whole_text), AfterValidator(_TEXTS[found.key])]
 
 
 def _unfit() -> PydanticCustomError:
@@ -134,6 +134,15 @@ def _path(key: str, value: object) -> object:
     except UnicodeEncodeError:
         raise _unfit() from None
     return Path(value)
+
+
+def _whole_text(text: str) -> str:
+    """Refuse half characters, which no request can carry."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _unfit() from None
+    return text
 
 
 def _matches(pattern: re.Pattern[str], text: str) -> str:

@@ -81,7 +81,9 @@ class ApiKeySource:
     def origin(self) -> str:
         """Name of the file or variable, fit for an operator's eyes."""
         if self._file is not None:
-            return f"file {self._file} (api_key_file)"
+            if self._file.is_absolute():
+                return f"file {self._file} (api_key_file)"
+            return "file named by api_key_file (relative, so not shown: it may be a key)"
         if looks_like_variable(self._variable):
             return f"environment variable {self._variable} (api_key_env)"
         # An operator who writes `api_key_env: $NAME` gets the key itself put there by the host.
