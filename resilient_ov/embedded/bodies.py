@@ -228,7 +228,6 @@ def _texts(value: Any) -> list[str]:
         case dict():
             return _texts(list(cast(Json, value).values()))
         case list():
-            items: list[Any] = value
-            return [text for item in items for text in _texts(item)]
+            return [text for item in cast(list[object], value) for text in _texts(item)]
         case _:
             return []

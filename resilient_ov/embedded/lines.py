@@ -88,7 +88,6 @@ def _redact_all(value: Any, session_id: str) -> Any:
             fields = cast(Json, value)
             return {name: _redact_all(item, session_id) for name, item in fields.items()}
         case list():
-            items: list[Any] = value
-            return [_redact_all(item, session_id) for item in items]
+            return [_redact_all(item, session_id) for item in cast(list[object], value)]
         case _:
             return value

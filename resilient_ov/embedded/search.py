@@ -6,7 +6,7 @@ Functions take the open connection and run inside the caller's transaction.
 import sqlite3
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from resilient_ov.domain.namespace import VikingUri
 from resilient_ov.embedded import files
@@ -110,7 +110,7 @@ def _view(row: sqlite3.Row, value: float, plan: Plan) -> Json:
 
 def _levels(level: Any) -> AbstractSet[int] | None:
     """The wanted levels; what is no level is ignored, as on the wire."""
-    candidates: list[Any] = level if isinstance(level, list) else [level]
+    candidates = cast(list[object], level) if isinstance(level, list) else [level]
     levels = frozenset(each for each in candidates if type(each) is int)
     return levels or None
 

@@ -186,8 +186,8 @@ def check_policy(policy: Json | None) -> Json | None:
     sent_types: Any = policy.get("memory_types", list(MEMORY_TYPES))
     if not isinstance(sent_types, list):
         raise invalid_argument("memory_policy.memory_types must be a list")
-    types: list[Any] = sent_types
-    unknown = sorted(str(name) for name in types if name not in MEMORY_TYPES)
+    types = [str(name) for name in cast(list[object], sent_types)]
+    unknown = sorted(set(types) - set(MEMORY_TYPES))
     if unknown:
         raise invalid_argument(f"Unknown memory_policy.memory_types: {', '.join(unknown)}")
     return {
