@@ -41,6 +41,7 @@ def _read(
         retry_once_codes=_CONFLICT_CODES,
         accepted_codes=_NO_CODES,
         path_access=path_access,
+        slow_first=False,
         max_attempts=max_attempts,
         degradation=degradation,
     )
@@ -51,6 +52,7 @@ def _write(
     *routes: str,
     group: Group,
     accepted_codes: frozenset[str] = _NO_CODES,
+    slow_first: bool = False,
 ) -> OperationRule:
     return OperationRule(
         operation=operation,
@@ -62,6 +64,7 @@ def _write(
         retry_once_codes=_CONFLICT_CODES,
         accepted_codes=accepted_codes,
         path_access=False,
+        slow_first=slow_first,
         max_attempts=_UNLIMITED,
         degradation=Degradation.DEFERRED,
     )
@@ -93,6 +96,7 @@ _ROWS = (
         "POST /api/v1/sessions",
         group=Group.SESSION,
         accepted_codes=frozenset({"ALREADY_EXISTS"}),
+        slow_first=True,
     ),
     _write(Operation.SESSION_COMMIT, "POST /api/v1/sessions/{session}/commit", group=Group.COMMIT),
     OperationRule(
@@ -105,6 +109,7 @@ _ROWS = (
         retry_once_codes=_NO_CODES,
         accepted_codes=_NO_CODES,
         path_access=False,
+        slow_first=False,
         max_attempts=_UNLIMITED,
         degradation=Degradation.DEFERRED,
     ),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from resilient_ov.policy.classify import Sample
 from resilient_ov.policy.rules import Group
 from resilient_ov.policy.window import SampleWindow
 from resilient_ov.settings import BreakerSettings
@@ -71,6 +72,14 @@ class Transition:
     to_state: BreakerState
     cause: Cause
     at_s: float
+    open_until_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerView:
+    """One breaker as seen now. ``open_until_s`` is set in OPEN only."""
+
+    state: BreakerState
     open_until_s: float | None
 
 
@@ -142,6 +151,22 @@ class Breaker:
         self.generation += 1
         self._lease_until_s = lease_until_s
         return self.generation, moved
+
+    def report(
+        self, sample: Sample, ticket: int, now_s: float, took_s: float, *, timeout: bool
+    ) -> Transition | None:
+        """Note what one attempt said."""
+        if sample is Sample.SUCCESS:
+            return self.succeed(ticket, now_s, took_s)
+        if sample is Sample.FAILURE:
+            return self.fail(ticket, now_s, took_s, timeout=timeout)
+        self.ignore(ticket)
+        return None
+
+    def view(self) -> BreakerView:
+        """Return what is seen now."""
+        is_open = self.state is BreakerState.OPEN
+        return BreakerView(state=self.state, open_until_s=self.open_until_s if is_open else None)
 
     def succeed(self, ticket: int, now_s: float, took_s: float) -> Transition | None:
         """Note that the server did its work, in ``took_s``."""

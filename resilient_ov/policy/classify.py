@@ -92,7 +92,8 @@ class Decision:
         group_sample: what the group's breaker is told, unless too little time was on the wire.
         host_sample: the same for the breaker of the host.
         auth: what it says of our own key.
-        hold_group: whose calls wait when the answer's Retry-After does not fit the deadline.
+        retry_after_s: the server's request to wait, from a 429 or 5xx only.
+        hold_group: whose calls wait when that does not fit the deadline.
         reason: why memory was not had, should the call end here.
         outcome: the attempt's label; None = the attempt never began (our own pool was full, to
             be counted as refused for the reason ``executor``).
@@ -107,6 +108,7 @@ class Decision:
     group_sample: Sample
     host_sample: Sample
     auth: AuthSignal
+    retry_after_s: float | None
     hold_group: Group | None
     reason: DegradeReason
     outcome: AttemptOutcome | None
@@ -156,6 +158,8 @@ _OTHER_CONTRACT = frozenset({405, 410, 501})
 _KEY_WAS_ACCEPTED = frozenset({404, 409, 412})
 """Enveloped statuses that are only given to a caller whose key and identity are good."""
 
+_MAY_ASK_TO_WAIT = frozenset({FailureKind.RATE_LIMITED, FailureKind.SERVER_ERROR})
+
 _UNREACHABLE = frozenset({FailureKind.CONNECT, FailureKind.TLS})
 
 
@@ -177,6 +181,7 @@ def classify(rule: OperationRule, failure: Failure) -> Decision:
         group_sample=_group_sample(rule, failure, kind, action),
         host_sample=_host_sample(failure, kind),
         auth=_auth(rule, failure, kind, action),
+        retry_after_s=failure.retry_after_s if kind in _MAY_ASK_TO_WAIT else None,
         hold_group=Group.RECALL if provider else rule.group,
         reason=_REASONS[kind],
         outcome=_OUTCOMES[kind],

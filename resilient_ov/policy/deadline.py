@@ -22,9 +22,13 @@ def little_time_s(budget_s: float) -> float:
     return min(LITTLE_TIME_S, budget_s / 2)
 
 
-def evidence_s(min_evidence_s: float, budget_s: float) -> float:
-    """Return how long the server must have had for a cut at the deadline to speak against it."""
-    return min(min_evidence_s, budget_s / 2)
+def evidence_s(min_evidence_s: float, budget_s: float, attempt_s: float | None) -> float:
+    """Return how long the server must have had for a cut at the deadline to speak against it.
+
+    Half of a capped attempt is enough: who caps attempts says how long an answer may take.
+    """
+    enough_s = min(min_evidence_s, budget_s / 2)
+    return enough_s if attempt_s is None else min(enough_s, attempt_s / 2)
 
 
 def attempt_deadline_s(deadline_s: float, now_s: float, attempt_s: float | None) -> float:

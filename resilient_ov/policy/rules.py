@@ -65,6 +65,7 @@ class OperationRule:
         retry_once_codes: error codes after which exactly one more attempt may help.
         accepted_codes: error codes that say that what was asked for is already so.
         path_access: a 403 speaks of the path that was asked for, not of our key or identity.
+        slow_first: the first one for a new identity takes the server seconds (about 2 s on 0.5).
         max_attempts: cap of this operation, below or at the configured one.
         degradation: what the caller gets in the end.
     """
@@ -78,5 +79,6 @@ class OperationRule:
     retry_once_codes: frozenset[str]
     accepted_codes: frozenset[str]
     path_access: bool
+    slow_first: bool
     max_attempts: int
     degradation: Degradation

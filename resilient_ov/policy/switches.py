@@ -190,8 +190,11 @@ def _switch(raw: object, now_s: float, wall_s: float) -> Switch:
     mode, until = _mode(raw.get("mode")), raw.get("until")
     if until is None:
         return Switch(mode=mode)
-    numeric = isinstance(until, int | float) and not isinstance(until, bool)
-    if not numeric or not 0 <= until < _LAST_WALL_S:
+    if (
+        isinstance(until, bool)
+        or not isinstance(until, int | float)
+        or not 0 <= until < _LAST_WALL_S
+    ):
         raise SwitchError("switch file has an end that is not a time in seconds since 1970")
     return Switch(mode=mode, until_s=now_s + (until - wall_s))
 

@@ -1,0 +1,26 @@
+"""Drops what a failure says of the server when our own deadline left it too little time.
+
+No I/O and no clock here.
+"""
+
+from resilient_ov.domain.exchange import FailureKind
+from resilient_ov.policy.classify import Decision, Sample
+
+
+def group_evidence(decision: Decision, enough_s: float) -> Sample:
+    """Return what the group's breaker is told; ``enough_s`` is the time an answer may take."""
+    failure = decision.failure
+    cut = failure.kind is FailureKind.TIMEOUT
+    return Sample.IGNORE if cut and failure.wire_s < enough_s else decision.group_sample
+
+
+def host_evidence(decision: Decision, took_s: float, enough_s: float, *, cut: bool) -> Sample:
+    """Return what the breaker of the host is told of an attempt that took ``took_s``.
+
+    ``cut`` = the deadline was reached: then a connect that was given little time was slow to
+    finish because it was late to begin.
+    """
+    if decision.host_sample is not Sample.FAILURE:
+        return decision.host_sample
+    cut = cut or decision.failure.kind is FailureKind.TIMEOUT
+    return Sample.IGNORE if cut and took_s < enough_s else Sample.FAILURE
