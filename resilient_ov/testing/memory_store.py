@@ -141,6 +141,8 @@ class _MemoryUnit:
         """Take the session's lock without waiting and load; None = held by another."""
         place = self._place
         with place.mutex:
+            if place.holders.get(self._session_id) is self:
+                raise RuntimeError("the visit is open already")
             if self._left or self._session_id in place.holders:
                 return None
             self._check(place.open_problem)
