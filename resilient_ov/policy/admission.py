@@ -30,6 +30,11 @@ from resilient_ov.policy.rules import OPERATION_GROUPS, Group, ReplayClass
 from resilient_ov.policy.switches import Mode, Switches
 from resilient_ov.settings import BreakerSettings, LimitSettings, RetrySettings
 
+# Local names of what every request asks for.
+_CLOSED = BreakerState.CLOSED
+_NEVER = ReplayClass.NEVER
+_NORMAL = Mode.NORMAL
+
 LEASE_GRACE_S = 1.0
 """A probe that is not heard of this long after its deadline is given up."""
 
@@ -70,13 +75,12 @@ class Admission:
         """Take what the attempt needs; or say why it may not be sent, and take nothing."""
         if entry.free:
             return None
-        group, mode = entry.group, self._mode(entry.group, now_s)
-        if mode is Mode.FORCED_OPEN or mode is Mode.DISABLED:
+        group = entry.group
+        mode = self.switches.mode(group, now_s) if self.switches.by_group else _NORMAL
+        if mode is not _NORMAL and (mode is Mode.FORCED_OPEN or mode is Mode.DISABLED):
             return self._refuse(entry, RefusalReason.SWITCH, self._switch_ends_s(group))
         left_s = entry.call_deadline_s - now_s
-        if left_s <= 0 or (
-            entry.rule.replay is ReplayClass.NEVER and left_s < little_time_s(entry.budget_s)
-        ):
+        if left_s <= 0 or (entry.rule.replay is _NEVER and left_s < little_time_s(entry.budget_s)):
             return self._refuse(entry, RefusalReason.DEADLINE, now_s)
         watched = mode is not Mode.FORCED_CLOSED
         refusal = self._blocked(entry, now_s, left_s) if watched else None
@@ -94,7 +98,7 @@ class Admission:
         if refusal is not None:
             if mode is not Mode.SHADOW:
                 return refusal
-            entry.would_refuse = refusal.reason
+            entry.would_refuse, place = refusal.reason, refusal.place
         if entry.attempt_no == 1:
             self._budget.pay_in()
         elif self._budget.allows():
@@ -119,7 +123,7 @@ class Admission:
             return ()
         own = self._breakers[entry.group].succeed(entry.group_ticket, now_s, took_s)
         host = self._host.succeed(entry.host_ticket, now_s, 0.0)
-        if own is None and host is None and self._auth.calm:
+        if own is None and host is None and self._auth.quiet:
             return ()
         freed = self._auth.report(entry.auth_ticket, AuthSignal.ACCEPTED, entry.identity, now_s)
         return (*(move for move in (own, host) if move is not None), *freed)
@@ -172,7 +176,7 @@ class Admission:
 
     def next_admission_s(self, group: Group, identity: str | None, now_s: float) -> float:
         """Return when asking for the group makes sense: now, or when the last obstacle ends."""
-        mode = self._mode(group, now_s)
+        mode = self.switches.mode(group, now_s)
         if mode is Mode.FORCED_OPEN or mode is Mode.DISABLED:
             return self._switch_ends_s(group)
         if mode is not Mode.NORMAL and mode is not Mode.RETRIES_OFF:
@@ -208,9 +212,6 @@ class Admission:
 
     # -- who may enter ------------------------------------------------------------------------
 
-    def _mode(self, group: Group, now_s: float) -> Mode:
-        return self.switches.mode(group, now_s) if self.switches.by_group else Mode.NORMAL
-
     def _switch_ends_s(self, group: Group) -> float:
         until_s = self.switches.until_s(group)
         return math.inf if until_s is None else until_s
@@ -218,15 +219,16 @@ class Admission:
     def _blocked(self, entry: Entry, now_s: float, left_s: float) -> Refusal | None:
         """Look at the holds and breakers, in this order."""
         group = entry.group
-        if self._auth.standing:
+        if not self._auth.quiet:
             until_s = self._auth.blocked_until_s(entry.identity, now_s)
             if until_s is not None:
                 return self._refuse(entry, RefusalReason.AUTH_HOLD, until_s)
-        until_s = self._retry_after.blocked_until_s(group, now_s)
-        if until_s is not None:
-            return self._refuse(entry, RefusalReason.RETRY_AFTER, until_s)
+        if self._retry_after.until_s:
+            until_s = self._retry_after.blocked_until_s(group, now_s)
+            if until_s is not None:
+                return self._refuse(entry, RefusalReason.RETRY_AFTER, until_s)
         own = self._breakers[group]
-        if own.state is BreakerState.CLOSED and self._host.state is BreakerState.CLOSED:
+        if own.state is _CLOSED and self._host.state is _CLOSED:
             return None
         return self._broken(entry, own, RefusalReason.OPEN, now_s, left_s) or self._broken(
             entry, self._host, RefusalReason.HOST_OPEN, now_s, left_s
@@ -235,7 +237,7 @@ class Admission:
     def _broken(
         self, entry: Entry, breaker: Breaker, reason: RefusalReason, now_s: float, left_s: float
     ) -> Refusal | None:
-        if breaker.state is BreakerState.CLOSED:
+        if breaker.state is _CLOSED:
             return None
         until_s = self._breaker_blocks_until_s(breaker, now_s)
         if until_s is not None:
@@ -257,12 +259,15 @@ class Admission:
         return Refusal(group=entry.group, reason=reason, retry_at_s=retry_at_s)
 
     def _take_tickets(self, entry: Entry, now_s: float) -> None:
+        own, host, auth = self._breakers[entry.group], self._host, self._auth
         lease_until_s = entry.deadline_s + LEASE_GRACE_S
-        entry.group_ticket, own = self._breakers[entry.group].enter(now_s, lease_until_s)
-        entry.host_ticket, host = self._host.enter(now_s, lease_until_s)
-        if own is not None or host is not None:
-            entry.changes = tuple(move for move in (own, host) if move is not None)
-        entry.auth_ticket = self._auth.enter(entry.identity, lease_until_s)
+        if own.state is _CLOSED and host.state is _CLOSED:
+            entry.group_ticket, entry.host_ticket = own.generation, host.generation
+        else:
+            entry.group_ticket, own_move = own.enter(now_s, lease_until_s)
+            entry.host_ticket, host_move = host.enter(now_s, lease_until_s)
+            entry.changes = tuple(move for move in (own_move, host_move) if move is not None)
+        entry.auth_ticket = auth.ticket if auth.quiet else auth.enter(entry.identity, lease_until_s)
 
     # -- what an attempt tells ------------------------------------------------------------------
 
@@ -308,7 +313,7 @@ class Admission:
     def _plan(self, entry: Entry, decision: Decision, now_s: float) -> RetryWait | NoRetry:
         settings = self._retry_settings
         attempts = min(settings.max_attempts, entry.rule.max_attempts)
-        if self._mode(entry.group, now_s) is Mode.RETRIES_OFF:
+        if self.switches.mode(entry.group, now_s) is Mode.RETRIES_OFF:
             attempts = 1
         if (
             decision.action is not Action.RETRY

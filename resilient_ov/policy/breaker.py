@@ -174,9 +174,9 @@ class Breaker:
             return None
         if self.state is BreakerState.HALF_OPEN:
             return self._move(Cause.PROBE_SUCCEEDED, now_s)
-        self._failures_in_a_row = 0
-        self._timeouts_in_a_row = 0
-        slow = self._slow(took_s)
+        self._failures_in_a_row = self._timeouts_in_a_row = 0
+        slow_s = self._settings.slow_call_s
+        slow = slow_s is not None and took_s >= slow_s
         self._window.add(now_s, failed=False, slow=slow)
         # A failure is looked at when it comes; a success can only ever add a slow call.
         return self._move(Cause.SLOW_CALLS, now_s) if slow and self._too_slow() else None
@@ -189,7 +189,8 @@ class Breaker:
             return self._move(Cause.PROBE_FAILED, now_s)
         self._failures_in_a_row += 1
         self._timeouts_in_a_row = self._timeouts_in_a_row + 1 if timeout else 0
-        self._window.add(now_s, failed=True, slow=self._slow(took_s))
+        slow_s = self._settings.slow_call_s
+        self._window.add(now_s, failed=True, slow=slow_s is not None and took_s >= slow_s)
         cause = self._trip_cause()
         return None if cause is None else self._move(cause, now_s)
 
@@ -207,10 +208,6 @@ class Breaker:
         if ticket != self.generation:
             return True
         return self._lease_until_s is not None and now_s > self._lease_until_s
-
-    def _slow(self, took_s: float) -> bool:
-        limit_s = self._settings.slow_call_s
-        return limit_s is not None and took_s >= limit_s
 
     def _too_slow(self) -> bool:
         window = self._window

@@ -31,49 +31,44 @@ class NoPlace:
 class _Line:
     """One capacity and those who wait for it."""
 
-    __slots__ = ("_capacity", "_places", "_waiting", "taken")
+    __slots__ = ("_places", "capacity", "taken", "waiting")
 
     def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._places = 0
-        self._waiting: dict[int, float] = {}
-        """Place -> when its owner counts as gone; who asked last is last."""
+        self.capacity = capacity
         self.taken = 0
+        self.waiting: dict[int, float] = {}
+        """Place -> when its owner counts as gone; who asked last is last."""
+        self._places = 0
 
     def refusal(self, place: int | None, now_s: float) -> NoPlace | None:
         """Return None when the caller may enter now."""
-        if self.taken < self._capacity and self._first(place, now_s):
+        if self.taken < self.capacity and (not self.waiting or self._first(place, now_s)):
             return None
-        if place is None or self._waiting.pop(place, None) is None:
+        if place is None or self.waiting.pop(place, None) is None:
             self._places += 1
             place = self._places
-        poll_s = max(SOONEST_POLL_S, len(self._waiting) / _POLLS_PER_S)
-        self._waiting[place] = now_s + poll_s + _GONE_AFTER_S
+        poll_s = max(SOONEST_POLL_S, len(self.waiting) / _POLLS_PER_S)
+        self.waiting[place] = now_s + poll_s + _GONE_AFTER_S
         return NoPlace(place, poll_s)
-
-    def enter(self, place: int | None) -> None:
-        self.taken += 1
-        if place is not None:
-            self._waiting.pop(place, None)
 
     def _first(self, place: int | None, now_s: float) -> bool:
         """Tell whether nobody who waits would be passed."""
-        while self._waiting and place not in self._waiting:
-            longest_ago = next(iter(self._waiting))
-            if self._waiting[longest_ago] >= now_s:
+        while self.waiting and place not in self.waiting:
+            longest_ago = next(iter(self.waiting))
+            if self.waiting[longest_ago] >= now_s:
                 return False
-            del self._waiting[longest_ago]
+            del self.waiting[longest_ago]
         return True
 
 
 class Bulkhead:
     """The places of recall, of all other operations, and of the sweeper among the latter."""
 
-    __slots__ = ("_others", "_reads", "_sweeps", "in_flight")
+    __slots__ = ("_lines", "_sweeps", "in_flight")
 
     def __init__(self, limits: LimitSettings) -> None:
-        self._reads = _Line(limits.read_in_flight)
-        self._others = _Line(limits.write_in_flight)
+        self._lines = dict.fromkeys(OPERATION_GROUPS, _Line(limits.write_in_flight))
+        self._lines[Group.RECALL] = _Line(limits.read_in_flight)
         self._sweeps = 0
         self.in_flight = dict.fromkeys(OPERATION_GROUPS, 0)
         """Attempts under way by group."""
@@ -84,19 +79,21 @@ class Bulkhead:
         """Return None when an attempt of the group may start now; `enter` is to follow at once."""
         if sweeper and self._sweeps >= _SWEEPS:
             return NoPlace(0, SOONEST_POLL_S)
-        return self._line(group).refusal(place, now_s)
+        return self._lines[group].refusal(place, now_s)
 
     def enter(self, group: Group, place: int | None, *, sweeper: bool) -> None:
         """Take a place."""
-        self._line(group).enter(place)
+        line = self._lines[group]
+        line.taken += 1
+        if place is not None:
+            line.waiting.pop(place, None)
         self.in_flight[group] += 1
-        self._sweeps += sweeper
+        if sweeper:
+            self._sweeps += 1
 
     def leave(self, group: Group, *, sweeper: bool) -> None:
         """Give the place back."""
-        self._line(group).taken -= 1
+        self._lines[group].taken -= 1
         self.in_flight[group] -= 1
-        self._sweeps -= sweeper
-
-    def _line(self, group: Group) -> _Line:
-        return self._reads if group is Group.RECALL else self._others
+        if sweeper:
+            self._sweeps -= 1

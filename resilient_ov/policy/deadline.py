@@ -29,8 +29,3 @@ def evidence_s(min_evidence_s: float, budget_s: float, attempt_s: float | None) 
     """
     enough_s = min(min_evidence_s, budget_s / 2)
     return enough_s if attempt_s is None else min(enough_s, attempt_s / 2)
-
-
-def attempt_deadline_s(deadline_s: float, now_s: float, attempt_s: float | None) -> float:
-    """Return when one attempt ends: the call's deadline, or earlier where attempts are capped."""
-    return deadline_s if attempt_s is None else min(deadline_s, now_s + attempt_s)

@@ -38,13 +38,12 @@ class Entry:
         call_deadline_s: float,
         budget_s: float,
         attempt_no: int,
-        *,
-        sweeper: bool,
+        sweeper: bool,  # noqa: FBT001 - positional, as all here: one is made for every attempt
     ) -> None:
         self.rule = rule
         self.free = rule.group is None
         """It passes every gate and counts nowhere."""
-        self.group = Group.HOST if rule.group is None else rule.group
+        self.group = rule.group or Group.HOST
         self.identity = identity
         self.deadline_s = deadline_s
         """When the attempt ends (monotonic): the call's deadline, or its own cap."""

@@ -41,27 +41,28 @@ class HoldChanged:
 class RetryAfterHolds:
     """Groups that the server asked to wait. The longest request of a group stands."""
 
-    __slots__ = ("_until_s",)
+    __slots__ = ("until_s",)
 
     def __init__(self) -> None:
-        self._until_s: dict[Group, float] = {}
+        self.until_s: dict[Group, float] = {}
+        """Group -> end (monotonic); one that has passed stays until it is looked at."""
 
     def hold(self, group: Group, now_s: float, hold_s: float) -> HoldChanged | None:
         """Hold a group for ``hold_s``, at most 60 s; None = it was already held that long."""
         until_s = now_s + min(hold_s, MAX_HOLD_S)
-        if until_s <= max(now_s, self._until_s.get(group, now_s)):
+        if until_s <= max(now_s, self.until_s.get(group, now_s)):
             return None
-        self._until_s[group] = until_s
+        self.until_s[group] = until_s
         return HoldChanged(kind=HoldKind.RETRY_AFTER, group=group, identity=None, until_s=until_s)
 
     def blocked_until_s(self, group: Group, now_s: float) -> float | None:
         """Return until when the group is held; None = it is not."""
-        until_s = self._until_s.get(group)
+        until_s = self.until_s.get(group)
         if until_s is None:
             return None
         if now_s < until_s:
             return until_s
-        del self._until_s[group]
+        del self.until_s[group]
         return None
 
 
@@ -98,24 +99,16 @@ class AuthHolds:
     that answers to what was sent before it do not prolong or end it.
     """
 
-    __slots__ = ("_forbidden", "_host", "_identities", "_unauthenticated", "ticket")
+    __slots__ = ("_forbidden", "_host", "_identities", "_unauthenticated", "quiet", "ticket")
 
     def __init__(self) -> None:
         self.ticket = 0
+        self.quiet = True
+        """Nobody is held, and an accepted key would be no news."""
         self._unauthenticated = 0
         self._forbidden: set[str | None] = set()
         self._host: _Hold | None = None
         self._identities: dict[str | None, _Hold] = {}
-
-    @property
-    def standing(self) -> bool:
-        """Tell whether anybody is held, or was and waits for a probe."""
-        return self._host is not None or bool(self._identities)
-
-    @property
-    def calm(self) -> bool:
-        """Tell whether an accepted key would be no news."""
-        return not (self._unauthenticated or self._forbidden or self.standing)
 
     @property
     def host_until_s(self) -> float | None:
@@ -150,15 +143,20 @@ class AuthHolds:
     ) -> list[HoldChanged]:
         """Note what an answer said of our key; SILENT frees a probe's place."""
         probed = [hold for hold in self._holds(identity) if hold.probe_ticket == ticket]
+        changes: list[HoldChanged] = []
         if probed:
-            return self._probe_result(probed, signal, identity, now_s)
-        if ticket != self.ticket or signal is AuthSignal.SILENT:
-            return []
-        if signal is AuthSignal.ACCEPTED:
+            changes = self._probe_result(probed, signal, identity, now_s)
+        elif ticket != self.ticket or signal is AuthSignal.SILENT:
+            return changes
+        elif signal is AuthSignal.ACCEPTED:
             self._unauthenticated = 0
             self._forbidden.clear()
-            return []
-        return self._refused(signal, identity, now_s)
+        else:
+            changes = self._refused(signal, identity, now_s)
+        self.quiet = not (
+            self._unauthenticated or self._forbidden or self._host or self._identities
+        )
+        return changes
 
     def clear(self) -> list[HoldChanged]:
         """Let everybody go: the key changed."""
@@ -170,6 +168,7 @@ class AuthHolds:
         self._forbidden.clear()
         self._host = None
         self._identities.clear()
+        self.quiet = True
         return changes
 
     def _holds(self, identity: str | None) -> list[_Hold]:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from resilient_ov.policy.admission import Admission
 from resilient_ov.policy.classify import Decision
-from resilient_ov.policy.deadline import attempt_deadline_s
 from resilient_ov.policy.entry import Entry
 from resilient_ov.policy.refusals import (
     Change,
@@ -52,11 +51,14 @@ class Permit(Entry):
         core = self.core
         if core.left_behind:
             return ()
-        with core.lock:
+        core.lock.acquire()  # not `with`, see Gate.admit
+        try:
             if not self.unreported:
                 return ()
             self.unreported = False
             return core.admission.succeeded(self, now_s, took_s)
+        finally:
+            core.lock.release()
 
     def failed(self, decision: Decision, now_s: float, took_s: float) -> Verdict:
         """Report a failure; the verdict says whether and after which wait to ask for another.
@@ -147,19 +149,25 @@ class Gate:
             A permit; or a refusal after which nothing is held. RetryBudgetSpent is possible for
             ``attempt_no`` > 1 only.
         """
+        attempt_s = self._retry.attempt_s
         permit = Permit(
             rule,
             identity,
-            attempt_deadline_s(deadline_s, now_s, self._retry.attempt_s),
+            deadline_s if attempt_s is None else min(deadline_s, now_s + attempt_s),
             deadline_s,
             budget_s,
             attempt_no,
-            sweeper=sweeper,
+            sweeper,
         )
         core = permit.core = self._core
         permit.unreported = True
-        with core.lock:
+        # On CPython 3.12 `with lock` costs three times as much as the two calls, and this and
+        # `succeeded` are on the path of every request.
+        core.lock.acquire()
+        try:
             return core.admission.enter(permit, now_s, place) or permit
+        finally:
+            core.lock.release()
 
     def next_admission_s(self, group: Group, now_s: float, *, identity: str | None = None) -> float:
         """Return when (monotonic) asking for a group makes sense.

@@ -15,11 +15,22 @@ class SampleWindow:
     A time that runs back a little (threads read the clock before they get here) counts as now.
     """
 
-    __slots__ = ("_calls", "_failures", "_newest", "_slice_s", "_slow", "calls", "failures", "slow")
+    __slots__ = (
+        "_calls",
+        "_failures",
+        "_newest",
+        "_slice_ends_s",
+        "_slice_s",
+        "_slow",
+        "calls",
+        "failures",
+        "slow",
+    )
 
     def __init__(self, window_s: float) -> None:
         self._slice_s = window_s / _SLICES
         self._newest = 0
+        self._slice_ends_s = self._slice_s
         self._calls = [0] * _SLICES
         self._failures = [0] * _SLICES
         self._slow = [0] * _SLICES
@@ -29,9 +40,8 @@ class SampleWindow:
 
     def add(self, now_s: float, *, failed: bool, slow: bool) -> None:
         """Count one sample; then the totals are those of the window that ends now."""
-        number = int(now_s // self._slice_s)
-        if number > self._newest:
-            self._advance(number)
+        if now_s >= self._slice_ends_s:
+            self._advance(now_s)
         place = self._newest % _SLICES
         self._calls[place] += 1
         self.calls += 1
@@ -46,9 +56,11 @@ class SampleWindow:
         """Forget every sample."""
         self._forget(range(_SLICES))
 
-    def _advance(self, number: int) -> None:
+    def _advance(self, now_s: float) -> None:
+        number = int(now_s // self._slice_s)
         steps = min(number - self._newest, _SLICES)
         self._newest = number
+        self._slice_ends_s = (number + 1) * self._slice_s
         self._forget((number - step) % _SLICES for step in range(steps))
 
     def _forget(self, places: Iterable[int]) -> None:
