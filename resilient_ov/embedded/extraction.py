@@ -40,7 +40,7 @@ _FACT: Final = re.compile(
     r"^(?:The |Our |My )?(?:[Pp]roject |[Tt]eam |[Cc]ompany )?[A-Z][\w.-]*(?: [A-Z][\w.-]*)* "
     r"(?:uses|runs on|depends on|is built with|is written in|is hosted on|belongs to) \S.*"
 )
-_NOTE: Final = re.compile(r"(?i)^(?:please )?(?:remember|note)(?: that|:)? (?P<what>\S.*)")
+_NOTE: Final = re.compile(r"(?i)^(?:please )?(?:remember|note)(?: that|:) (?P<what>\S.*)")
 
 _ZH_NOTE: Final = re.compile(r"^(?:请)?(?:记住|记下|记得)[，,：:]?(?P<what>.+)")
 _ZH_LIKING: Final = re.compile(r"我.{0,4}?(?:喜欢|偏好|偏爱|讨厌|习惯|爱|倾向)")

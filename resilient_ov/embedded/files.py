@@ -29,6 +29,11 @@ class Entry:
     changed_at: str
 
 
+def listing_order(entry: Entry) -> tuple[bool, tuple[str, ...]]:
+    """Sort key of a listing: directories before files, then by name."""
+    return not entry.is_directory, entry.uri.segments
+
+
 def path_of(uri: VikingUri) -> str:
     """The key of a file in the database."""
     return "/".join(uri.segments)
@@ -96,7 +101,7 @@ def matching(
 
 
 def children(db: sqlite3.Connection, account: str, uri: VikingUri) -> list[Entry]:
-    """What a directory shows, by name; its own notes are hidden. Empty when there is nothing."""
+    """What a directory shows: directories, then files; its own notes are hidden."""
     depth = len(uri.segments)
     entries: dict[str, Entry] = {}
     for row in below(db, account, uri):
@@ -109,7 +114,7 @@ def children(db: sqlite3.Connection, account: str, uri: VikingUri) -> list[Entry
         earlier = entries.get(name)
         changed_at = max(row["updated_at"], earlier.changed_at if earlier else "")
         entries[name] = Entry(uri.child(name), is_directory, size, changed_at)
-    return [entries[name] for name in sorted(entries)]
+    return sorted(entries.values(), key=listing_order)
 
 
 def reindex(db: sqlite3.Connection, account: str, uri: VikingUri) -> int:

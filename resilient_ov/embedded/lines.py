@@ -29,7 +29,8 @@ def store_form(message: Message, session_id: str) -> tuple[str, int]:
         value = getattr(message, name)
         if value is not None:
             stored[name] = value
-    return json.dumps(stored, ensure_ascii=False), sum(_part_tokens(part) for part in parts)
+    counted = "".join(_counted_text(part) for part in parts)
+    return json.dumps(stored, ensure_ascii=False), tokens_of(counted)
 
 
 def text_of(stored: Json) -> str:
@@ -39,9 +40,9 @@ def text_of(stored: Json) -> str:
 
 
 def tokens_of(text: str) -> int:
-    """Estimate as the wire's: a character beyond ASCII is a token, four of ASCII are one."""
-    ascii_chars = sum(char.isascii() for char in text)
-    return len(text) - ascii_chars + -(-ascii_chars // _CHARS_PER_TOKEN)
+    """Estimate as the wire's: four characters of ASCII or white space, or one other, a token."""
+    light = sum(char.isascii() or char.isspace() for char in text)
+    return len(text) - light + -(-light // _CHARS_PER_TOKEN)
 
 
 def keep_newest(messages: list[tuple[Json, int]], budget_tokens: int) -> list[Json]:
@@ -72,9 +73,9 @@ def _part(part: Json) -> Json:
     return part if str(part.get("type")) in _KNOWN_PARTS else {"type": "text", "text": str(part)}
 
 
-def _part_tokens(part: Json) -> int:
-    return sum(
-        tokens_of(value if isinstance(value, str) else json.dumps(value))
+def _counted_text(part: Json) -> str:
+    return "".join(
+        value if isinstance(value, str) else json.dumps(value)
         for name, value in part.items()
         if name in {"text", "tool_name", "tool_input", "tool_output"}
     )

@@ -91,7 +91,7 @@ def _hits(db: sqlite3.Connection, account: str, plan: Plan) -> list[Json]:
         for row in filter(plan.wants, rows):
             document = frozenset(row["tokens"].split())
             scored[row["path"]] = (score(query, document, category_of(row["path"])), row)
-    ranked = sorted(scored.values(), key=lambda hit: (-hit[0], hit[1]["path"]))
+    ranked = sorted(scored.values(), key=lambda hit: (-hit[0], -hit[1]["level"], hit[1]["path"]))
     above = [hit for hit in ranked if plan.threshold is None or hit[0] > plan.threshold]
     return [_view(row, value, plan) for value, row in above[: plan.limit]]
 

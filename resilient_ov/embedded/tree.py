@@ -11,7 +11,7 @@ from resilient_ov.domain.namespace import VikingUri, archive_name, archive_numbe
 from resilient_ov.embedded import archives, files, sessions
 from resilient_ov.embedded.auth import Caller
 from resilient_ov.embedded.errors import Json, invalid_argument, not_found
-from resilient_ov.embedded.files import Entry
+from resilient_ov.embedded.files import Entry, listing_order
 from resilient_ov.embedded.layout import Layout
 from resilient_ov.embedded.sessions import LIVE, SessionKey
 
@@ -48,7 +48,7 @@ class Tree:
         raise not_found("file", str(uri))
 
     def entries(self, db: sqlite3.Connection, uri: VikingUri) -> list[Entry]:
-        """The children of a directory, by name; 404 when there is none."""
+        """The children of a directory, directories first; 404 when there is none."""
         entries = self._children(db, uri)
         if not entries and not self._is_directory(db, uri):
             raise not_found("directory", str(uri))
@@ -87,7 +87,7 @@ class Tree:
             if root.is_within(uri) and root != uri:
                 child = VikingUri(root.segments[: len(uri.segments) + 1])
                 entries.setdefault(child, Entry(child, is_directory=True, size=0, changed_at=""))
-        return sorted(entries.values(), key=lambda entry: entry.uri.segments)
+        return sorted(entries.values(), key=listing_order)
 
     def _session(self, db: sqlite3.Connection, session_id: str) -> sqlite3.Row | None:
         owner = self.layout.session_owner(self.caller)
@@ -107,7 +107,7 @@ class Tree:
                     for row in rows
                     if (child := _child_or_none(uri, row["session_id"])) is not None
                 ),
-                key=lambda entry: entry.uri.segments,
+                key=listing_order,
             )
         row = self._session(db, inside[0])
         if row is None:
