@@ -4,6 +4,7 @@ Rule: it keeps the promises of the port (exclusive visits, revisions, markers, l
 does no I/O, so it never blocks.
 """
 
+import re
 import threading
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -12,6 +13,8 @@ from types import TracebackType
 
 from resilient_ov.domain.ports import Loaded, NewerStateError, StateUnwritableError
 from resilient_ov.domain.watermark import Watermark
+
+_SESSION_ID = re.compile(r"[a-z0-9_]{1,64}")
 
 
 class MemoryPlace:
@@ -56,12 +59,15 @@ class MemoryWatermarkStore:
 
     def session(self, session_id: str) -> AbstractContextManager["_MemoryUnit"]:
         """Return a visit; nothing is done before its ``open``."""
+        if not _SESSION_ID.fullmatch(session_id):
+            raise ValueError("a session id is 1 to 64 characters of a-z, 0-9 and _")
         return _MemoryUnit(self, session_id)
 
     def owner(self) -> str:
         """Return this owner's token; the owner lives from the first call on."""
         with self.place.mutex:
             if self._token is None:
+                self.check(self.place.open_problem)
                 self._token = self.place.fresh_token()
                 self.place.owners.add(self._token)
             return self._token
@@ -108,9 +114,15 @@ class MemoryWatermarkStore:
                     del place.holders[session_id]
             self.close()
 
-    def note(self, *, persistent: bool) -> None:
-        """Remember how the last attempt to write ended."""
-        self._persistent = persistent
+    def check(self, problem: str | None) -> None:
+        """Raise the scripted fault, if any, and remember it."""
+        if problem is not None:
+            self._persistent = False
+            raise StateUnwritableError(problem)
+
+    def succeeded(self) -> None:
+        """Remember a successful write."""
+        self._persistent = True
 
 
 class _MemoryUnit:
@@ -145,7 +157,7 @@ class _MemoryUnit:
                 raise RuntimeError("the visit is open already")
             if self._left or self._session_id in place.holders:
                 return None
-            self._check(place.open_problem)
+            self.store.check(place.open_problem)
             if self._session_id in place.newer:
                 raise NewerStateError
             place.holders[self._session_id] = self
@@ -159,11 +171,11 @@ class _MemoryUnit:
         place = self._place
         with place.mutex:
             if place.holders.get(self._session_id) is not self:
-                raise RuntimeError("save needs a visit that was opened and not left")
+                raise RuntimeError("a save needs a visit that was opened and not left")
             last = self._last
             if last is not None and watermark == replace(last, revision=watermark.revision):
                 return
-            self._check(place.save_problem)
+            self.store.check(place.save_problem)
             revision = 1 if last is None else last.revision + 1
             self._last = replace(watermark, revision=revision)
             place.states[self._session_id] = self._last
@@ -172,9 +184,4 @@ class _MemoryUnit:
                 place.markers.add(self._session_id)
             else:
                 place.markers.discard(self._session_id)
-            self.store.note(persistent=True)
-
-    def _check(self, problem: str | None) -> None:
-        if problem is not None:
-            self.store.note(persistent=False)
-            raise StateUnwritableError(problem)
+            self.store.succeeded()
