@@ -1,0 +1,231 @@
+"""What waits to be delivered, per session, and when each session is due.
+
+Rule: memory only and quick; one short lock, never held across a step. A message is held once:
+lists of one session are merged. The order of a session is the order in which it was accepted.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from resilient_ov.domain.planning import Presentation, merge
+from resilient_ov.usecases.visit import Target
+
+KeepHidden = Callable[[Mapping[str, object]], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOver:
+    """A list as the host gave it, copied but not yet read."""
+
+    target: Target
+    messages: tuple[object, ...]
+    keep_hidden: KeepHidden | None
+    chars: int
+    trace_id: str | None = None
+
+
+@dataclass(slots=True)
+class Waiting:
+    """One session's waiting messages; an empty presentation = only a commit or a look is owed."""
+
+    target: Target
+    presentation: Presentation
+    trace_id: str | None
+    since_s: float
+    due_s: float = 0.0
+    tries: int = 0
+    sending: bool = False
+    added: list[Presentation] = field(default_factory=list[Presentation])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """How much waits: messages and characters, sessions, lists not yet read, the oldest's age."""
+
+    messages: int
+    chars: int
+    sessions: int
+    unread: int
+    oldest_since_s: float | None
+
+
+class Backlog:
+    """The memory outbox: bounded by calls and characters, ordered per session.
+
+    The last quarter of both bounds is reserved for ``urgent`` hand-overs, whose messages the host
+    will never present again.
+    """
+
+    def __init__(self, *, max_calls: int, max_chars: int) -> None:
+        self._max_calls = max_calls
+        self._max_chars = max_chars
+        self._lock = threading.Lock()
+        self._unread: deque[HandOver] = deque()
+        self._sessions: dict[str, Waiting] = {}
+        self._chars = 0
+
+    def accept(self, hand_over: HandOver) -> bool:
+        """Take a list without reading it; False = full, nothing taken. Constant time."""
+        with self._lock:
+            if not self._room(hand_over.chars, urgent=True):
+                return False
+            self._unread.append(hand_over)
+            self._chars += hand_over.chars
+            return True
+
+    def unread(self) -> HandOver | None:
+        """Return the oldest list that was not read yet, without taking it."""
+        with self._lock:
+            return self._unread[0] if self._unread else None
+
+    def read(self, hand_over: HandOver, presentation: Presentation, now_s: float) -> None:
+        """Replace the oldest unread list by what it holds."""
+        with self._lock:
+            if not self._unread or self._unread[0] is not hand_over:
+                return  # taken away meanwhile: a fork or a shutdown
+            self._unread.popleft()
+            self._chars -= hand_over.chars
+            if presentation.fingerprints:
+                self._merge(hand_over.target, presentation, hand_over.trace_id, now_s, now_s)
+
+    def put(
+        self,
+        target: Target,
+        presentation: Presentation,
+        *,
+        trace_id: str | None,
+        now_s: float,
+        due_s: float,
+    ) -> bool:
+        """Keep what a call could not deliver; False = full, nothing kept."""
+        with self._lock:
+            if not self._room(presentation.chars, urgent=False):
+                return False
+            self._merge(target, presentation, trace_id, now_s, due_s)
+            return True
+
+    def take(self, session_id: str) -> Waiting | None:
+        """Begin a delivery of a session; nobody else gets it until ``give_back``."""
+        with self._lock:
+            waiting = self._sessions.get(session_id)
+            if waiting is None or waiting.sending:
+                return None
+            waiting.sending = True
+            return waiting
+
+    def give_back(
+        self, session_id: str, left: Presentation | None, *, due_s: float, tries: int
+    ) -> None:
+        """End a delivery: ``left`` None = all is done; else what still waits, due again then."""
+        with self._lock:
+            waiting = self._sessions.get(session_id)
+            if waiting is None:
+                return
+            waiting.sending = False
+            self._chars -= waiting.presentation.chars
+            if left is None and not waiting.added:
+                del self._sessions[session_id]
+                return
+            kept = Presentation(fingerprints=(), complete=False) if left is None else left
+            for newer in waiting.added:
+                self._chars -= newer.chars
+                kept = merge(kept, newer)
+            waiting.added.clear()
+            self._chars += kept.chars
+            waiting.presentation = kept
+            waiting.due_s = 0.0 if left is None else due_s
+            waiting.tries = 0 if left is None else tries
+
+    def due(self, now_s: float) -> tuple[str, ...]:
+        """Return the sessions that are due and not being sent, the longest waiting first."""
+        with self._lock:
+            ready = [
+                (w.since_s, s)
+                for s, w in self._sessions.items()
+                if not w.sending and w.due_s <= now_s
+            ]
+        return tuple(session for _, session in sorted(ready))
+
+    def next_due_s(self) -> float | None:
+        """Return when the next session is due; None = nothing waits that is not being sent."""
+        with self._lock:
+            return min((w.due_s for w in self._sessions.values() if not w.sending), default=None)
+
+    def hurry(self, sessions: Iterable[str] | None = None) -> None:
+        """Make sessions due now: all, or the named ones."""
+        with self._lock:
+            for session_id in self._sessions if sessions is None else sessions:
+                if session_id in self._sessions:
+                    self._sessions[session_id].due_s = 0.0
+
+    def holds(self, session_id: str) -> bool:
+        """Tell whether anything of the session waits, read or unread."""
+        with self._lock:
+            return session_id in self._sessions or any(
+                h.target.session_id == session_id for h in self._unread
+            )
+
+    def sending(self, session_id: str) -> bool:
+        """Tell whether the session is being delivered right now."""
+        with self._lock:
+            waiting = self._sessions.get(session_id)
+            return waiting is not None and waiting.sending
+
+    def depth(self) -> Depth:
+        """Return how much waits."""
+        with self._lock:
+            waiting = list(self._sessions.values())
+            messages = sum(
+                len(w.presentation.fingerprints) + sum(len(a.fingerprints) for a in w.added)
+                for w in waiting
+            )
+            return Depth(
+                messages=messages + sum(len(h.messages) for h in self._unread),
+                chars=self._chars,
+                sessions=len(waiting),
+                unread=len(self._unread),
+                oldest_since_s=min((w.since_s for w in waiting), default=None),
+            )
+
+    def clear(self) -> int:
+        """Drop everything; return how many messages that were."""
+        messages = self.depth().messages
+        with self._lock:
+            self._unread.clear()
+            self._sessions.clear()
+            self._chars = 0
+        return messages
+
+    def _room(self, chars: int, *, urgent: bool) -> bool:
+        share = 1.0 if urgent else 0.75
+        calls = len(self._unread) + len(self._sessions)
+        return calls < self._max_calls * share and self._chars + chars <= self._max_chars * share
+
+    def _merge(
+        self,
+        target: Target,
+        presentation: Presentation,
+        trace_id: str | None,
+        now_s: float,
+        due_s: float,
+    ) -> None:
+        waiting = self._sessions.get(target.session_id)
+        if waiting is None:
+            self._sessions[target.session_id] = Waiting(
+                target, presentation, trace_id, since_s=now_s, due_s=due_s
+            )
+            self._chars += presentation.chars
+            return
+        waiting.trace_id = trace_id or waiting.trace_id
+        if waiting.sending:
+            # The list in flight is compared with its outcome first.
+            waiting.added.append(presentation)
+            self._chars += presentation.chars
+            return
+        self._chars -= waiting.presentation.chars
+        waiting.presentation = merge(waiting.presentation, presentation)
+        self._chars += waiting.presentation.chars
+        # A turn of an unhealthy session must not shorten its back-off.
+        waiting.due_s = max(waiting.due_s, due_s) if waiting.tries else min(waiting.due_s, due_s)

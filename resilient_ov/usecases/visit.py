@@ -1,0 +1,77 @@
+"""One exclusive visit of one session: its state as found, as changed, and as saved.
+
+Rule: the state in hand is what we believe; the state on disk may be older only by facts that the
+next visit finds out again (an intent whose answer was not saved is settled by read-back).
+"""
+
+from dataclasses import dataclass
+
+from resilient_ov.domain.exchange import Identity
+from resilient_ov.domain.ports import Clock, Dice, Loaded, SessionUnit
+from resilient_ov.domain.watermark import Watermark
+from resilient_ov.usecases.steps import Flow, wait, work
+
+_FIRST_POLL_S = 0.002
+_LONGEST_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A session on the server and who owns it.
+
+    ``agent_role`` is sent as the assistant's role id on the namespace profile, else None.
+    """
+
+    identity: Identity
+    session_id: str
+    account: str
+    agent_role: str | None = None
+
+
+class Visit:
+    """State of one session between taking and leaving its lock."""
+
+    def __init__(
+        self, unit: SessionUnit, fresh: Watermark, clock: Clock, dice: Dice, deadline_s: float
+    ) -> None:
+        self._unit = unit
+        self._clock = clock
+        self._dice = dice
+        self._deadline_s = deadline_s
+        self._saved: Watermark | None = None
+        self.watermark = fresh
+
+    def open(self, *, patience_s: float) -> Flow[Loaded | None]:
+        """Take the lock and load; None = another visitor kept it for ``patience_s``.
+
+        Polling, so that no worker is blocked by a waiting caller.
+
+        Raises:
+            StateUnwritableError, NewerStateError, WorkLateError: nothing is held then.
+        """
+        give_up_s = min(self._deadline_s, self._clock.monotonic_s() + patience_s)
+        poll_s = _FIRST_POLL_S
+        while True:
+            loaded = yield from work(self._unit.open, self._deadline_s)
+            if loaded is not None:
+                if loaded.watermark is not None:
+                    self.watermark = self._saved = loaded.watermark
+                return loaded
+            left_s = give_up_s - self._clock.monotonic_s()
+            if left_s <= 0:
+                return None
+            yield from wait(min(left_s, poll_s * (0.5 + self._dice.fraction())))
+            poll_s = min(_LONGEST_POLL_S, poll_s * 2)
+
+    def save(self) -> Flow[None]:
+        """Make the state in hand durable, unless it is.
+
+        Raises:
+            StateUnwritableError: the old state stands.
+            WorkLateError: the disk did not answer in time; either state may stand.
+        """
+        if self.watermark == self._saved:
+            return
+        watermark = self.watermark
+        yield from work(lambda: self._unit.save(watermark), self._deadline_s)
+        self._saved = watermark
