@@ -58,7 +58,7 @@ class MirroredBreaker(pybreaker.CircuitBreaker):
 
     def restart(self) -> None:
         """Be closed, with a lock that nobody holds; the listeners stay and are not told."""
-        listeners: tuple[Any, ...] = self.listeners
+        listeners: tuple[Any, ...] = self.listeners  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         super().__init__(name=self.name, listeners=listeners)
 
 
