@@ -63,7 +63,7 @@ class HttpxMemoryServer:
         self._transport = wrap(
             DeadlineTransport(
                 limits=settings.limits,
-                tls=TlsContexts(settings.tls),
+                tls=TlsContexts(settings.tls, now=now),
                 on_healed=on_healed,
                 resolver=resolver or Resolver(now=now),
                 now=now,
@@ -115,7 +115,7 @@ class AsyncHttpxMemoryServer:
         self._decoders = Offload("resilient-ov-decode", 4)
         self._inner = AsyncDeadlineTransport(
             limits=settings.limits,
-            tls=TlsContexts(settings.tls),
+            tls=TlsContexts(settings.tls, now=now),
             on_healed=on_healed,
             resolver=resolver or Resolver(now=now),
             now=now,

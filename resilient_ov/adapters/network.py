@@ -146,7 +146,7 @@ class SyncStream(httpcore.NetworkStream):
         channel, until_s = self._channel, self._connect_until_s
         try:
             with _named(TlsTimeout, TlsError):
-                context = self._tls.context(until_s - channel.now())
+                context = self._tls.context(until_s)
                 _wrap(channel, context, server_hostname)
                 _drive(channel, _handshake(channel, until_s), until_s)
         except BaseException:
@@ -186,7 +186,7 @@ class SyncNetwork(httpcore.NetworkBackend):
         """Look up and connect; each address gets a fair share of the time that is left."""
         until_s = _until_s(timeout, self._now)
         with _named(httpcore.ConnectTimeout, httpcore.ConnectError):
-            found = self._resolver.addresses(host, port, until_s - self._now())
+            found = self._resolver.addresses(host, port, until_s)
             failed: BaseException = LookupFailedError("no address")
             for left, address in _countdown(found):
                 channel = _open(address, self._registry, self._now)
@@ -250,7 +250,7 @@ class AsyncStream(httpcore.AsyncNetworkStream):
         channel, until_s = self._channel, self._connect_until_s
         try:
             with _named(TlsTimeout, TlsError):
-                context = await self._tls.context_async(until_s - channel.now())
+                context = await self._tls.context_async(until_s)
                 _wrap(channel, context, server_hostname)
                 await _drive_async(channel, _handshake(channel, until_s), until_s)
         except BaseException:
@@ -290,7 +290,7 @@ class AsyncNetwork(httpcore.AsyncNetworkBackend):
         """Look up and connect; each address gets a fair share of the time that is left."""
         until_s = _until_s(timeout, self._now)
         with _named(httpcore.ConnectTimeout, httpcore.ConnectError):
-            found = await self._resolver.addresses_async(host, port, until_s - self._now())
+            found = await self._resolver.addresses_async(host, port, until_s)
             failed: BaseException = LookupFailedError("no address")
             for left, address in _countdown(found):
                 channel = _open(address, self._registry, self._now)

@@ -74,8 +74,8 @@ class Resolver:
         self._lock = threading.Lock()
         self._running = {}
 
-    def addresses(self, host: str, port: int, timeout_s: float) -> tuple[Address, ...]:
-        """Return at least one address, the last good one first; blocks up to ``timeout_s``.
+    def addresses(self, host: str, port: int, until_s: float) -> tuple[Address, ...]:
+        """Return at least one address, the last good one first; blocks until ``until_s``.
 
         Raises:
             TimeoutError: the lookup did not end in time.
@@ -85,14 +85,14 @@ class Resolver:
         found = self._at_hand(host, port)
         if isinstance(found, tuple):
             return found
-        return found.result(max(0.0, timeout_s))
+        return found.result(max(0.0, until_s - self._now()))
 
-    async def addresses_async(self, host: str, port: int, timeout_s: float) -> tuple[Address, ...]:
+    async def addresses_async(self, host: str, port: int, until_s: float) -> tuple[Address, ...]:
         """Do the same on the running loop, without blocking it."""
         found = self._at_hand(host, port)
         if isinstance(found, tuple):
             return found
-        return await arrival(found, max(0.0, timeout_s))
+        return await arrival(found, max(0.0, until_s - self._now()))
 
     def worked(self, host: str, port: int, address: Address) -> None:
         """Put an address that was connected to in front of the others."""

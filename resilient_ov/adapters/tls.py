@@ -28,19 +28,21 @@ class TlsContexts:
     def __init__(self, settings: TlsSettings, *, now: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
         self._now = now
-        self._threads = Offload("resilient-ov-tls", 2)
+        self._threads = Offload("resilient-ov-tls", slots=1)
         self._lock = threading.Lock()
         self._context: ssl.SSLContext | None = None
         self._marks: _Marks = ()
         self._suspect = False
+        self._reading: Future[ssl.SSLContext] | None = None
         renew_after_fork(self)
 
     def renew(self) -> None:
         """Take a fresh lock; a context holds no connection and may be kept."""
         self._lock = threading.Lock()
+        self._reading = None
 
-    def context(self, timeout_s: float) -> ssl.SSLContext:
-        """Return the context, built or re-read if need be; blocks up to ``timeout_s``.
+    def context(self, until_s: float) -> ssl.SSLContext:
+        """Return the context, built or re-read if need be; blocks until ``until_s``.
 
         Raises:
             TimeoutError: the files were not read in time.
@@ -50,14 +52,16 @@ class TlsContexts:
         ready = self._ready()
         if ready is not None:
             return ready
-        return self._start().result(max(0.0, timeout_s))
+        reading = self._start()
+        return reading.result(max(0.0, until_s - self._now()))
 
-    async def context_async(self, timeout_s: float) -> ssl.SSLContext:
+    async def context_async(self, until_s: float) -> ssl.SSLContext:
         """Do the same on the running loop, without blocking it."""
         ready = self._ready()
         if ready is not None:
             return ready
-        return await arrival(self._start(), max(0.0, timeout_s))
+        reading = self._start()
+        return await arrival(reading, max(0.0, until_s - self._now()))
 
     def handshake_failed(self) -> None:
         """Look at the files again before the next handshake: they may have been rotated."""
@@ -67,22 +71,20 @@ class TlsContexts:
         return None if self._suspect else self._context
 
     def _start(self) -> "Future[ssl.SSLContext]":
-        ticket = self._threads.start(self._renewed)
-        if ticket is None:
-            raise TlsFilesError("the TLS files are being read and do not arrive")
-        return ticket
+        with self._lock:
+            if self._reading is None or self._reading.done():
+                self._reading = self._threads.start(self._renewed)
+            if self._reading is None:
+                raise TlsFilesError("no thread is free to read the TLS files")
+            return self._reading
 
     def _renewed(self) -> ssl.SSLContext:
         marks = tuple(_marks(path) for path in self._files() if path is not None)
-        with self._lock:
-            if self._context is not None and marks == self._marks:
-                self._suspect = False
-                return self._context
-        context = self._build()
-        with self._lock:
-            self._context = context
-            self._marks = marks
-            self._suspect = False
+        context = self._context
+        if context is None or marks != self._marks:
+            context = self._build()
+            self._context, self._marks = context, marks
+        self._suspect = False
         return context
 
     def _files(self) -> tuple[Path | None, ...]:

@@ -8,6 +8,7 @@ closed, never returned to its pool. What happened on the wire is left in
 
 import asyncio
 import contextlib
+import importlib
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
@@ -29,6 +30,9 @@ from resilient_ov.adapters.resolver import Resolver
 from resilient_ov.adapters.tls import TlsContexts
 from resilient_ov.adapters.wire_attempt import WireAttempt, entered
 from resilient_ov.settings import LimitSettings
+
+# The pool would import this at its first request, on the event loop, for more than 100 ms.
+importlib.import_module("anyio._backends._asyncio")
 
 DEADLINE: Final = "resilient_ov.deadline_s"
 WIRE: Final = "resilient_ov.wire"

@@ -21,8 +21,8 @@ def requests_of(conn: socket.socket) -> Iterator[FakeRequest]:
             if not data:
                 return
             buffer += data
-        head, _, buffer = buffer.partition(b"\r\n\r\n")
-        first, *lines = head.decode("latin-1").split("\r\n")
+        top, _, buffer = buffer.partition(b"\r\n\r\n")
+        first, *lines = top.decode("latin-1").split("\r\n")
         method, target, _ = first.split(" ", 2)
         pairs = (line.partition(":") for line in lines)
         headers = {name.strip().lower(): text.strip() for name, _, text in pairs}
@@ -99,5 +99,5 @@ def raw(rule: Rule) -> bytes:
 def with_lines(reply: FakeReply, rule: Rule) -> bytes:
     """Return an answer with the rule's own header lines in the place of the length."""
     lines = "".join(f"{line}\r\n" for line in rule.lines)
-    head = f"HTTP/1.1 {reply.status} X\r\ncontent-type: application/json\r\n{lines}\r\n"
-    return head.encode("latin-1") + json.dumps(reply.content).encode()
+    text = f"HTTP/1.1 {reply.status} X\r\ncontent-type: application/json\r\n{lines}\r\n"
+    return text.encode("latin-1") + json.dumps(reply.content).encode()

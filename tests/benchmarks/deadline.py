@@ -1,0 +1,352 @@
+"""Gate: how far a call overshoots its total deadline, per fault, colour and budget.
+
+Run `python -m tests.benchmarks.deadline`; exits 1 above a bound. The overshoot is what a bare sleep
+of the same length, in the same run and at the same concurrency, does not explain.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import random
+import socket
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from resilient_ov.adapters.memory_server import AsyncHttpxMemoryServer, HttpxMemoryServer
+from resilient_ov.adapters.resolver import Resolver
+from resilient_ov.domain.exchange import (
+    AddMessages,
+    Command,
+    Failure,
+    FailureKind,
+    Identity,
+    Search,
+    WireMessage,
+)
+from resilient_ov.domain.namespace import memories_uri
+from resilient_ov.domain.ports import Attempt
+from resilient_ov.settings import AuthSettings, LimitSettings, Settings
+from resilient_ov.testing.script import Rule
+from resilient_ov.testing.scripted_server import ScriptedServer
+
+P99_BOUND_MS = 25.0
+MAX_BOUND_MS = 250.0
+READS_S = (0.05, 0.15, 0.4)
+WRITES_S = (0.5, 1.0)
+
+_ME = Identity(user="df_benchmark")
+_FIND = Search(
+    identity=_ME, query="anything", targets=(memories_uri(),), limit=8, score_threshold=0.55
+)
+_ADD = AddMessages(
+    identity=_ME,
+    session_id="df_benchmark",
+    messages=(WireMessage(role="user", content="x" * 2000, source_ids=("df1-0",)),),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One way of never answering."""
+
+    name: str
+    rules: tuple[Rule, ...] = ()
+    https: bool = False
+    host: str | None = None
+    connections: int = 20
+    expected: FailureKind = FailureKind.TIMEOUT
+
+
+FAULTS = (
+    Fault(name="hang", rules=(Rule(on="any", do="hang"),)),
+    Fault(name="drip body", rules=(Rule(on="any", do="drip", every_s=0.02),)),
+    Fault(name="drip headers", rules=(Rule(on="any", do="drip", every_s=0.02, part="head"),)),
+    Fault(name="dns", host="memory.invalid"),
+    Fault(name="tls black hole", rules=(Rule(on="tcp", do="hang"),), https=True),
+    Fault(
+        name="pool wait",
+        rules=(Rule(on="any", do="hang"),),
+        connections=1,
+        expected=FailureKind.SATURATED,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One measured call."""
+
+    fault: str
+    colour: str
+    command: str
+    budget_s: float
+    overshoot_ms: float
+
+
+class Ground:
+    """A server for one fault and the two clients that meet it."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        # Never used for a handshake: it only makes the server's address an https one.
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if fault.https else None
+        self.server = ScriptedServer(*fault.rules, tls=tls)
+        url = self.server.url
+        if fault.host is not None:
+            url = f"http://{fault.host}:{self.server.port}"
+        self.settings = Settings(
+            base_url=url,
+            allow_insecure_http=True,
+            storage_path=Path(),
+            auth=AuthSettings(account="bench"),
+            limits=LimitSettings(max_connections=fault.connections, max_keepalive=1),
+        )
+
+    def sync(self) -> HttpxMemoryServer:
+        return HttpxMemoryServer(self.settings, key=_key, resolver=self._resolver())
+
+    def colour_async(self) -> AsyncHttpxMemoryServer:
+        return AsyncHttpxMemoryServer(self.settings, key=_key, resolver=self._resolver())
+
+    def _resolver(self) -> Resolver:
+        return Resolver(lookup=_slow_lookup) if self.fault.host is not None else Resolver()
+
+
+def _key() -> str | None:
+    return "test-key"
+
+
+def _slow_lookup(host: str, port: int) -> Sequence[tuple[Any, ...]]:
+    time.sleep(1.3)
+    return socket.getaddrinfo("127.0.0.1", port)
+
+
+def _attempt(command: Command, budget_s: float) -> Attempt:
+    return Attempt(command=command, deadline_s=time.monotonic() + budget_s, request_id="bench")
+
+
+def _plan(samples: int, rng: random.Random) -> list[tuple[Command, float]]:
+    cells = [(_FIND, b) for b in READS_S] + [(_ADD, b) for b in WRITES_S]
+    plan: list[tuple[Command, float]] = [cell for cell in cells for _ in range(samples)]
+    rng.shuffle(plan)
+    return plan
+
+
+def _sample(
+    ground: Ground, colour: str, command: Command, budget_s: float, took_s: float
+) -> Sample:
+    return Sample(
+        fault=ground.fault.name,
+        colour=colour,
+        command="read" if command is _FIND else "write",
+        budget_s=budget_s,
+        overshoot_ms=(took_s - budget_s) * 1000,
+    )
+
+
+def _checked(answer: object, fault: Fault) -> None:
+    if not isinstance(answer, Failure) or answer.kind is not fault.expected:
+        raise SystemExit(f"{fault.name}: expected {fault.expected}, got {answer}")
+
+
+def run_sync(ground: Ground, plan: list[tuple[Command, float]], lanes: int) -> list[Sample]:
+    """Measure the sync colour on `lanes` threads at once."""
+    client = ground.sync()
+    fresh = ground.fault.host is not None
+
+    def one(cell: tuple[Command, float]) -> Sample:
+        command, budget_s = cell
+        mine = ground.sync() if fresh else client
+        began_s = time.monotonic()
+        answer = mine.send(_attempt(command, budget_s))
+        took_s = time.monotonic() - began_s
+        _checked(answer, ground.fault)
+        return _sample(ground, "sync", command, budget_s, took_s)
+
+    with _occupied_sync(ground, client), ThreadPoolExecutor(lanes) as pool:
+        found = list(pool.map(one, plan))
+    client.close()
+    return found
+
+
+async def run_async(ground: Ground, plan: list[tuple[Command, float]], lanes: int) -> list[Sample]:
+    """Measure the async colour, `lanes` tasks at once."""
+    client = ground.colour_async()
+    fresh = ground.fault.host is not None
+
+    async def one(cell: tuple[Command, float]) -> Sample:
+        command, budget_s = cell
+        mine = ground.colour_async() if fresh else client
+        began_s = time.monotonic()
+        answer = await mine.send(_attempt(command, budget_s))
+        took_s = time.monotonic() - began_s
+        _checked(answer, ground.fault)
+        return _sample(ground, "async", command, budget_s, took_s)
+
+    occupant: asyncio.Task[Any] | None = None
+    if ground.fault.connections == 1:
+        occupant = asyncio.create_task(client.send(_attempt(_FIND, 600.0)))
+        await asyncio.sleep(0.1)
+    found = await _in_lanes(plan, one, lanes)
+    if occupant is not None:
+        occupant.cancel()
+        await asyncio.gather(occupant, return_exceptions=True)
+    await client.aclose()
+    return found
+
+
+async def _in_lanes(
+    plan: list[tuple[Command, float]],
+    one: Callable[[tuple[Command, float]], Awaitable[Sample]],
+    lanes: int,
+) -> list[Sample]:
+    waiting = iter(plan)
+    found: list[Sample] = []
+
+    async def lane() -> None:
+        for cell in waiting:
+            found.append(await one(cell))  # noqa: PERF401 - an await per element
+
+    await asyncio.gather(*(lane() for _ in range(lanes)))
+    return found
+
+
+@contextlib.contextmanager
+def _occupied_sync(ground: Ground, client: HttpxMemoryServer) -> Iterator[None]:
+    """Hold the only connection of the pool while the others wait for it."""
+    if ground.fault.connections > 1:
+        yield
+        return
+    holder = threading.Thread(target=client.send, args=(_attempt(_FIND, 600.0),))
+    holder.start()
+    time.sleep(0.1)
+    try:
+        yield
+    finally:
+        client.close()
+        holder.join()
+
+
+def sleep_sync(plan: list[tuple[Command, float]], lanes: int) -> list[float]:
+    """Overshoot of a bare sleep, in ms."""
+
+    def one(cell: tuple[Command, float]) -> float:
+        began_s = time.monotonic()
+        time.sleep(cell[1])
+        return (time.monotonic() - began_s - cell[1]) * 1000
+
+    with ThreadPoolExecutor(lanes) as pool:
+        return list(pool.map(one, plan))
+
+
+async def sleep_async(plan: list[tuple[Command, float]], lanes: int) -> list[float]:
+    """Overshoot of a bare `asyncio.sleep`, in ms."""
+
+    async def one(cell: tuple[Command, float]) -> Sample:
+        began_s = time.monotonic()
+        await asyncio.sleep(cell[1])
+        took_s = time.monotonic() - began_s
+        return Sample(
+            fault="sleep",
+            colour="async",
+            command="",
+            budget_s=cell[1],
+            overshoot_ms=(took_s - cell[1]) * 1000,
+        )
+
+    return [sample.overshoot_ms for sample in await _in_lanes(plan, one, lanes)]
+
+
+def _percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def _resources() -> tuple[int, int]:
+    return threading.active_count(), len(os.listdir("/proc/self/fd"))
+
+
+def main() -> int:
+    """Run the gate and print its table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--samples", type=int, default=30, help="per cell")
+    parser.add_argument("--lanes", type=int, default=5, help="calls at once")
+    parser.add_argument("--seed", type=int, default=20261130)
+    asked = parser.parse_args()
+    rng = random.Random(asked.seed)
+    samples: list[Sample] = []
+    asyncio.run(asyncio.sleep(0))
+    before = _resources()
+    for fault in FAULTS:
+        ground = Ground(fault)
+        samples += run_sync(ground, _plan(asked.samples, rng), asked.lanes)
+        samples += asyncio.run(run_async(ground, _plan(asked.samples, rng), asked.lanes))
+        ground.server.close()
+        print(f"measured: {fault.name}", file=sys.stderr)
+    bare = {
+        "sync": sleep_sync(_plan(asked.samples, rng), asked.lanes),
+        "async": asyncio.run(sleep_async(_plan(asked.samples, rng), asked.lanes)),
+    }
+    time.sleep(1.0)
+    after = _resources()
+    return _report(samples, bare, before, after, asked)
+
+
+def _report(
+    samples: list[Sample],
+    bare: dict[str, list[float]],
+    before: tuple[int, int],
+    after: tuple[int, int],
+    asked: argparse.Namespace,
+) -> int:
+    print(
+        f"deadline overshoot in ms; seed {asked.seed}, {asked.samples} a cell, {asked.lanes} lanes"
+    )
+    print(f"{'fault':16}{'colour':8}{'kind':7}{'budget':>8}{'n':>5}{'p50':>8}{'p99':>8}{'max':>8}")
+    cells = dict.fromkeys(
+        (s.fault, s.colour, s.command, s.budget_s) for s in sorted(samples, key=_order)
+    )
+    for cell in cells:
+        found = [
+            s.overshoot_ms for s in samples if (s.fault, s.colour, s.command, s.budget_s) == cell
+        ]
+        fault, colour, command, budget_s = cell
+        print(
+            f"{fault:16}{colour:8}{command:7}{budget_s:8.2f}{len(found):5}"
+            f"{_percentile(found, 0.5):8.1f}{_percentile(found, 0.99):8.1f}{max(found):8.1f}"
+        )
+    failed = False
+    print(f"\n{'figure':44}{'value':>10}{'bound':>10}{'samples':>10}")
+    for colour, sleeps in bare.items():
+        found = [s.overshoot_ms for s in samples if s.colour == colour]
+        p99 = _percentile(found, 0.99) - _percentile(sleeps, 0.99)
+        for figure, value, bound in (
+            (f"{colour}: pooled p99 minus bare sleep p99, ms", p99, P99_BOUND_MS),
+            (f"{colour}: max, ms", max(found), MAX_BOUND_MS),
+        ):
+            failed |= value > bound
+            print(f"{figure:44}{value:10.1f}{bound:10.1f}{len(found):10}")
+        print(
+            f"{f'{colour}: bare sleep p99, ms':44}{_percentile(sleeps, 0.99):10.1f}{'':10}{len(sleeps):10}"
+        )
+    for figure, was, now in zip(("threads", "file descriptors"), before, after, strict=True):
+        failed |= now > was
+        print(f"{f'{figure} 1 s later':44}{now:10}{was:10}")
+    print("FAILED" if failed else "passed")
+    return int(failed)
+
+
+def _order(sample: Sample) -> tuple[str, str, str, float]:
+    return (sample.fault, sample.colour, sample.command, sample.budget_s)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
