@@ -20,7 +20,7 @@ from resilient_ov.events.labels import (
     DropReason,
     ExtractionStatus,
     Group,
-    HoldReason,
+    HoldKind,
     MessageResult,
     OperationStatus,
     RebaseReason,
@@ -213,7 +213,7 @@ class HoldChanged:
     """
 
     group: Group
-    reason: HoldReason
+    kind: HoldKind
     hold_s: float
 
 

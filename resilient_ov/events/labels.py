@@ -6,8 +6,12 @@ already has a word for is taken from there.
 
 from enum import StrEnum
 
+from resilient_ov.policy.breaker import BreakerState
 from resilient_ov.policy.classify import AttemptOutcome, DegradeReason, RetryReason
+from resilient_ov.policy.holds import HoldKind
+from resilient_ov.policy.refusals import RefusalReason
 from resilient_ov.policy.rules import Group
+from resilient_ov.policy.switches import Mode as SwitchMode
 
 
 class Call(StrEnum):
@@ -48,48 +52,6 @@ class OperationStatus(StrEnum):
     REFUSED = "refused"
     UNKNOWN = "unknown"
     CANCELLED = "cancelled"
-
-
-class BreakerState(StrEnum):
-    """State of a group's breaker."""
-
-    CLOSED = "closed"
-    HALF_OPEN = "half_open"
-    OPEN = "open"
-
-
-class RefusalReason(StrEnum):
-    """Why a request was never sent."""
-
-    OPEN = "open"
-    PROBE_IN_FLIGHT = "probe_in_flight"
-    HOST_OPEN = "host_open"
-    AUTH_HOLD = "auth_hold"
-    RETRY_AFTER = "retry_after"
-    BULKHEAD = "bulkhead"
-    EXECUTOR = "executor"
-    SWITCH = "switch"
-    DEADLINE = "deadline"
-    CLOSED = "closed"
-    """The manager was closed."""
-
-
-class HoldReason(StrEnum):
-    """Why requests of a group are held back for a while, whatever its breaker says."""
-
-    AUTH_HOLD = "auth_hold"
-    RETRY_AFTER = "retry_after"
-
-
-class SwitchMode(StrEnum):
-    """What an operator ordered for a group."""
-
-    NORMAL = "normal"
-    SHADOW = "shadow"
-    FORCED_OPEN = "forced_open"
-    FORCED_CLOSED = "forced_closed"
-    RETRIES_OFF = "retries_off"
-    DISABLED = "disabled"
 
 
 class CommitStatus(StrEnum):
@@ -203,7 +165,7 @@ __all__ = [
     "DropReason",
     "ExtractionStatus",
     "Group",
-    "HoldReason",
+    "HoldKind",
     "MessageResult",
     "OperationStatus",
     "RebaseReason",
