@@ -1,0 +1,63 @@
+# Every target makes what it needs in .venv; the machine has to offer Python 3.11+, make and the
+# package registries. `make` alone lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV_DIR ?= .venv
+INTERPRETER ?= $(shell scripts/interpreters | head -n 1)
+BIN := $(VENV_DIR)/bin
+READY := $(VENV_DIR)/.ready
+CODE := resilient_ov manager observability chaos
+CHECKED := $(CODE) tests
+# Documents and recordings that live beside the repository; only the external suites read them.
+SHARED ?= ../shared
+
+.PHONY: help test services test-openviking test-deerflow lint format typecheck coverage clean
+
+help: ## list the targets
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | column -t -s '|'
+
+$(READY): pyproject.toml
+	@test -n "$(INTERPRETER)" || { scripts/interpreters; exit 1; }
+	@test -x $(BIN)/python || "$(INTERPRETER)" -m venv --clear $(VENV_DIR)
+	@echo "installing into $(VENV_DIR) ($$($(BIN)/python -V))"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+test: $(READY) ## run every test with coverage; STRICT=1 fails on any skip, PYTEST_ARGS selects
+	@scripts/services || echo "tests that need what is missing are skipped by name"
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest $(PYTEST_ARGS)
+	$(BIN)/coverage combine --quiet
+	@$(MAKE) --no-print-directory coverage
+
+coverage: $(READY) ## judge the coverage of the last `make test` (branches; rules 100 %, rest 95 %)
+	$(BIN)/coverage report --include='resilient_ov/domain/*,resilient_ov/policy/*' --fail-under=100
+	$(BIN)/coverage report --omit='resilient_ov/domain/*,resilient_ov/policy/*' --fail-under=95
+
+services: ## install what tests need from Debian and Go, and name what could not be had
+	@scripts/services
+
+test-openviking: $(READY) ## against a real server: VENV=<environment with openviking==0.5.2>
+	$(BIN)/python -m pytest tests/external/test_openviking.py --timeout=900 \
+		--openviking-venv='$(VENV)' --shared='$(SHARED)' $(PYTEST_ARGS)
+
+test-deerflow: $(READY) ## in a real DeerFlow: PYTHON=<its interpreter>; installs our wheel there
+	$(BIN)/python -m pytest tests/external/test_deerflow.py --timeout=1800 \
+		--deerflow-python='$(PYTHON)' --shared='$(SHARED)' $(PYTEST_ARGS)
+
+lint: $(READY) ## ruff: rules and format
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/ruff format --check $(CHECKED)
+
+format: $(READY) ## ruff: fix and format
+	$(BIN)/ruff check --fix $(CHECKED)
+	$(BIN)/ruff format $(CHECKED)
+
+typecheck: $(READY) ## mypy and pyright, both strict
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+clean: ## remove what the targets made, except .tools
+	rm -rf .venv .venv-* .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
