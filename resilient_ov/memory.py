@@ -5,10 +5,10 @@ only cancellation, or one of our errors where the operator chose fail-fast.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from resilient_ov import events
 from resilient_ov.domain.errors import (
@@ -35,7 +35,7 @@ from resilient_ov.settings import (
 from resilient_ov.usecases.backlog import HandOver, KeepHidden
 from resilient_ov.usecases.call import CallContext, origin_of
 from resilient_ov.usecases.drain import Drain
-from resilient_ov.usecases.failures import error_of
+from resilient_ov.usecases.failures import degradation, error_of
 from resilient_ov.usecases.recall import Found, Question, Recall, degraded
 from resilient_ov.usecases.remember import Remember, Remembered
 from resilient_ov.usecases.steps import Flow
@@ -80,7 +80,6 @@ class Memory:
         sink: events.EventSink,
         clock: Clock,
         scope_call: events.CallScope,
-        refresh_key: Callable[[], None],
     ) -> None:
         self._settings = settings
         self._recall = recall
@@ -90,7 +89,6 @@ class Memory:
         self._sink = sink
         self._clock = clock
         self._scope_call = scope_call
-        self._refresh_key = refresh_key
         self._server_user: str | None = None
         self._lock = threading.Lock()
         self._writes_in_flight = 0
@@ -185,9 +183,9 @@ class Memory:
             return Found(outcome=ended.outcome)
         try:
             target = self._target(who, needs_thread=False)
-        except OpenVikingScopeError as error:
-            self._degraded(DegradeReason.SCOPE, None, call, error, context.origin)
-            return self._read_failed(ended, degraded(DegradeReason.SCOPE), error)
+        except OpenVikingScopeError as bad:
+            self._degraded(DegradeReason.SCOPE, None, call, bad, context.origin)
+            return self._read_failed(ended, degraded(DegradeReason.SCOPE), bad)
         context = self._for(context, ended, target, who)
         if self._disabled():
             refusal = Refusal(
@@ -476,18 +474,23 @@ class Memory:
 
 
 def _warm_reason(warmed: Warmed) -> DegradeReason:
-    from resilient_ov.usecases.failures import degradation
-
     if warmed.failed is None or warmed.operation is None:
         return DegradeReason.UNAVAILABLE
     return degradation(warmed.failed, warmed.operation)
 
 
 def _chars(message: object) -> int:
-    content = (
-        message.get("content") if isinstance(message, dict) else getattr(message, "content", "")
-    )
+    """Return the length of a message's texts without reading what they mean."""
+    content: object
+    if isinstance(message, Mapping):
+        content = cast("Mapping[str, object]", message).get("content")
+    else:
+        content = getattr(message, "content", None)
     if isinstance(content, str):
         return len(content)
-    # Blocks are measured when they are read; until then a list counts by its length.
-    return len(content) if isinstance(content, list) else 0
+    return sum(map(_block_chars, cast("list[object]", content))) if isinstance(content, list) else 0
+
+
+def _block_chars(block: object) -> int:
+    text = cast("Mapping[str, object]", block).get("text") if isinstance(block, Mapping) else block
+    return len(text) if isinstance(text, str) else 0

@@ -41,11 +41,14 @@ class FileWatermarkStore:
     made when they are missing, at any time; a place that becomes writable again is used again.
 
     Args:
-        storage_path: folder of the host; may not exist yet.
+        storage_path: folder of the host, absolute; may not exist yet.
         dice: makes owner tokens.
         workers: where locks are dropped, so that leaving a visit never blocks.
         on_lock_missing: called once when the file system has no locks; then only the visits
             inside this process exclude each other, and every other owner counts as alive.
+
+    Raises:
+        ValueError: ``storage_path`` is relative.
     """
 
     def __init__(
@@ -56,8 +59,10 @@ class FileWatermarkStore:
         workers: Workers,
         on_lock_missing: Callable[[], None],
     ) -> None:
-        # Absolute, so that the state does not move when the host changes its directory.
-        self.place = Path(os.path.abspath(storage_path)) / "openviking"
+        if not storage_path.is_absolute():
+            # The state would move when the host changes its directory.
+            raise ValueError("storage_path: must be absolute")
+        self.place = storage_path / "openviking"
         self._lock_files = LockFiles(on_lock_missing)
         self.owners = Owners(self.place, self._lock_files, dice.token)
         self._locks = SessionLocks(self.place / "locks", self._lock_files, workers)

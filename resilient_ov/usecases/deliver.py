@@ -171,7 +171,14 @@ class Deliver:
         cancellation: how it ended is the result.
         """
         with self._store.session(target.session_id) as unit:
-            visit = Visit(unit, self._fresh(target), self._clock, self._dice, context.deadline_s)
+            visit = Visit(
+                unit,
+                self._fresh(target),
+                owner=self._store.owner,
+                clock=self._clock,
+                dice=self._dice,
+                deadline_s=context.deadline_s,
+            )
             work = _Work(presentation)
             reader = SessionReader(
                 self._calls,
@@ -370,7 +377,7 @@ class Deliver:
 
         def intent() -> Flow[None]:
             visit.watermark = visit.watermark.intend(
-                doubt_id=self._dice.token(), owner=self._store.owner(), digests=digests
+                doubt_id=self._dice.token(), owner=visit.owner, digests=digests
             )
             yield from visit.save()
 

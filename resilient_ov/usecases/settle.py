@@ -4,7 +4,6 @@ Rule: every outcome is saved before anything else is done with it, and an unansw
 the clock of absence again.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from resilient_ov import events
@@ -54,14 +53,12 @@ class Settler:
         sink: events.EventSink,
         clock: Clock,
         *,
-        owner: Callable[[], str],
         settle_s: float,
         window: int,
     ) -> None:
         self._looks = looks
         self._sink = sink
         self._clock = clock
-        self._owner = owner
         self._settle_s = settle_s
         self._window = window
 
@@ -73,7 +70,7 @@ class Settler:
         doubt = visit.watermark.in_doubt
         if doubt is None:
             return None
-        earliest_s = may_look_s(doubt, owner=self._owner(), settle_s=self._settle_s)
+        earliest_s = may_look_s(doubt, owner=visit.owner, settle_s=self._settle_s)
         if self._clock.monotonic_s() < earliest_s:
             return Held(until_s=earliest_s)
         try:
@@ -83,7 +80,7 @@ class Settler:
         except NotAnsweredError as stopped:
             self._looks.forget(visit.watermark.session_id)
             self._deferred()
-            yield from self._remember(visit, unanswered(doubt, owner=self._owner()))
+            yield from self._remember(visit, unanswered(doubt, owner=visit.owner))
             return Held(until_s=self._clock.monotonic_s(), cause=stopped.result)
         except UnreadableError:
             self._looks.forget(visit.watermark.session_id)
@@ -92,7 +89,7 @@ class Settler:
 
     def _apply(self, visit: Visit, doubt: InDoubt, look: Look) -> Flow[Held | None]:
         self._tell_findings(visit, doubt, look)
-        verdict = judge(doubt, look, owner=self._owner(), settle_s=self._settle_s)
+        verdict = judge(doubt, look, owner=visit.owner, settle_s=self._settle_s)
         if isinstance(verdict, StillInDoubt):
             self._deferred()
             yield from self._remember(visit, verdict.read_back)
@@ -124,7 +121,7 @@ class Settler:
             self._rebased(events.RebaseReason.SERVER_BEHIND)
 
     def _unusable(self, visit: Visit, doubt: InDoubt) -> Flow[Held | None]:
-        verdict = unusable(doubt, owner=self._owner())
+        verdict = unusable(doubt, owner=visit.owner)
         if isinstance(verdict, ReadBack):
             self._deferred()
             yield from self._remember(visit, verdict)

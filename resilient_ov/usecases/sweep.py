@@ -168,13 +168,15 @@ class Sweeper:
             return True
         owner = doubt.owner
         try:
-            lives = yield from work(
-                lambda: self._store.owner_lives(owner), self._clock.monotonic_s() + _VISIT_S
+            return (
+                yield from work(
+                    # A doubt of this very process without a waiting text was given up at a bound.
+                    lambda: owner == self._store.owner() or not self._store.owner_lives(owner),
+                    self._clock.monotonic_s() + _VISIT_S,
+                )
             )
         except (StateUnwritableError, WorkLateError):
             return False
-        # A doubt of this very process without a waiting text (it was given up at a bound).
-        return not lives or owner == self._store.owner()
 
 
 class _Pacer:

@@ -4,6 +4,7 @@ Rule: the state in hand is what we believe; the state on disk may be older only 
 next visit finds out again (an intent whose answer was not saved is settled by read-back).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from resilient_ov.domain.exchange import Identity
@@ -29,17 +30,26 @@ class Target:
 
 
 class Visit:
-    """State of one session between taking and leaving its lock."""
+    """State of one session between taking and leaving its lock; ``owner`` is who visits."""
 
     def __init__(
-        self, unit: SessionUnit, fresh: Watermark, clock: Clock, dice: Dice, deadline_s: float
+        self,
+        unit: SessionUnit,
+        fresh: Watermark,
+        *,
+        owner: Callable[[], str],
+        clock: Clock,
+        dice: Dice,
+        deadline_s: float,
     ) -> None:
         self._unit = unit
+        self._find_owner = owner
         self._clock = clock
         self._dice = dice
         self._deadline_s = deadline_s
         self._saved: Watermark | None = None
         self.watermark = fresh
+        self.owner = ""
 
     def open(self, *, patience_s: float) -> Flow[Loaded | None]:
         """Take the lock and load; None = another visitor kept it for ``patience_s``.
@@ -52,7 +62,7 @@ class Visit:
         give_up_s = min(self._deadline_s, self._clock.monotonic_s() + patience_s)
         poll_s = _FIRST_POLL_S
         while True:
-            loaded = yield from work(self._unit.open, self._deadline_s)
+            loaded, self.owner = yield from work(self._open, self._deadline_s)
             if loaded is not None:
                 if loaded.watermark is not None:
                     self.watermark = self._saved = loaded.watermark
@@ -62,6 +72,9 @@ class Visit:
                 return None
             yield from wait(min(left_s, poll_s * (0.5 + self._dice.fraction())))
             poll_s = min(_LONGEST_POLL_S, poll_s * 2)
+
+    def _open(self) -> tuple[Loaded | None, str]:
+        return self._unit.open(), self._find_owner()
 
     def save(self) -> Flow[None]:
         """Make the state in hand durable, unless it is.
