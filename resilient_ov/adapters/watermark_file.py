@@ -1,7 +1,9 @@
 """The bytes of one session's state file, and back.
 
 Rule: no I/O here. Only digests, counters and names are written, never a text; whatever does not
-have exactly the expected shape is unreadable, because half a state is worse than none.
+have exactly the expected shape is unreadable, because half a state is worse than none. Only
+``newest_archive``, ``live_before`` and ``explained``, which tell where to begin to look, may be
+absent.
 """
 
 import json
@@ -108,7 +110,7 @@ def decode(data: bytes, session_id: str) -> Watermark:
         pending_commit_since=fields.optional_text("pending_commit_since"),
         last_commit_task_id=fields.optional_text("last_commit_task_id"),
         last_archive_uri=fields.optional_text("last_archive_uri"),
-        newest_archive=fields.count("newest_archive"),
+        newest_archive=fields.count("newest_archive") if fields.has("newest_archive") else 0,
         extra={key: value for key, value in fields.content.items() if key not in _KEYS},
     )
 
@@ -121,6 +123,8 @@ def _doubt_content(doubt: InDoubt) -> dict[str, object]:
         "digests": doubt.digests,
         "total_before": doubt.total_before,
         "newest_archive_before": doubt.newest_archive_before,
+        "live_before": doubt.live_before,
+        "explained": doubt.explained,
         "read_back": None
         if back is None
         else {
@@ -141,6 +145,8 @@ def _doubt(fields: "_Fields | None") -> InDoubt | None:
         digests=fields.digests("digests"),
         total_before=fields.count("total_before"),
         newest_archive_before=fields.count("newest_archive_before"),
+        live_before=fields.optional_count("live_before") if fields.has("live_before") else None,
+        explained=fields.digests("explained") if fields.has("explained") else (),
         read_back=_read_back(fields.optional_fields("read_back")),
     )
 
@@ -161,6 +167,9 @@ class _Fields:
 
     def __init__(self, content: Mapping[str, object]) -> None:
         self.content = content
+
+    def has(self, key: str) -> bool:
+        return key in self.content
 
     def text(self, key: str) -> str:
         value = self.content.get(key)
