@@ -1,4 +1,4 @@
-"""Secondary adapter: the time and the randomness of this machine.
+"""Secondary adapter (anti-corruption layer): the time and the randomness of this machine.
 
 Rule: the only place of the product that reads a clock or rolls dice.
 """
