@@ -8,27 +8,14 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
 from resilient_ov.domain.ports import Clock, Workers
 from resilient_ov.drivers import SyncDriver
-from resilient_ov.usecases.steps import Flow
+from resilient_ov.usecases.steps import Flow, JobSource
 
 _LOG = logging.getLogger("resilient_ov")
 _LONGEST_REST_S = 30.0
 _NO_WORKER_RETRY_S = 0.05
-
-
-class JobSource(Protocol):
-    """Something with work to do now and then: the writer, the sweeper, timers."""
-
-    def jobs(self, now_s: float) -> Sequence[Flow[None]]:
-        """Return the flows to start now; each must be run."""
-        ...
-
-    def next_s(self, now_s: float) -> float | None:
-        """Return when to ask again (monotonic); None = after the next wake-up."""
-        ...
 
 
 class Background:

@@ -44,6 +44,7 @@ from resilient_ov.domain.watermark import InDoubt, Watermark
 from resilient_ov.policy.refusals import Refusal
 from resilient_ov.settings import Settings
 from resilient_ov.usecases.call import CallContext, Calls
+from resilient_ov.usecases.edits import Edits
 from resilient_ov.usecases.reader import (
     NotAnsweredError,
     SessionReader,
@@ -149,6 +150,7 @@ class Deliver:
         self._dice = dice
         self._settings = settings
         self._server_id = server_id
+        self._edits = Edits()
         self._tries: dict[tuple[str, str], int] = {}
         self._uncommitted: dict[str, Target] = {}
         self._last_commit_s: dict[str, float] = {}
@@ -194,9 +196,10 @@ class Deliver:
             except _StoppedError as stopped:
                 return (yield from self._ended(visit, work, stopped))
             except (StateUnwritableError, WorkLateError):
+                self._state_error(events.StateErrorReason.UNWRITABLE)
                 return self._delivery(visit, work, _StoppedError(DeliveryStatus.NO_STATE))
             except NewerStateError:
-                self._sink.emit(events.StateError(reason=events.StateErrorReason.NEWER_SCHEMA))
+                self._state_error(events.StateErrorReason.NEWER_SCHEMA)
                 return self._delivery(visit, work, _StoppedError(DeliveryStatus.NEWER_STATE))
             return Delivery(
                 status=DeliveryStatus.DONE, left=NOTHING, committed=True, task_id=task_id
@@ -222,10 +225,13 @@ class Deliver:
         if loaded is None:
             raise _StoppedError(DeliveryStatus.LOCKED)
         if loaded.repaired:
-            self._sink.emit(events.StateError(reason=events.StateErrorReason.UNREADABLE))
+            self._state_error(events.StateErrorReason.UNREADABLE)
         if visit.watermark.server_id != self._server_id:
-            self._sink.emit(events.StateError(reason=events.StateErrorReason.SERVER_CHANGED))
+            self._state_error(events.StateErrorReason.SERVER_CHANGED)
             visit.watermark = visit.watermark.moved(self._server_id)
+
+    def _state_error(self, reason: events.StateErrorReason) -> None:
+        self._sink.emit(events.StateError(reason=reason))
 
     # -- storing ---------------------------------------------------------------------------
 
@@ -249,6 +255,8 @@ class Deliver:
         if held is not None:
             raise _StoppedError(_held_status(held), held.cause, _held_until_s(held))
         planned = yield from self._plan(visit, work, history)
+        for _ in range(self._edits.note(target.session_id, work.presentation)):
+            self._sink.emit(events.Rebased(reason=events.RebaseReason.EDITED))
         messages = [
             wire_message(
                 item,

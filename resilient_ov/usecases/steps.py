@@ -5,9 +5,9 @@ simulated callers. A flow reads the clock and draws numbers directly (both never
 leaves everything that may block to a step.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from resilient_ov.domain.exchange import Answer
 from resilient_ov.domain.ports import Attempt
@@ -54,6 +54,18 @@ Flow = Generator[Step, Any, R]
 
 class WorkLateError(Exception):
     """Blocking work found no worker or did not end inside the deadline."""
+
+
+class JobSource(Protocol):
+    """Something with work to do now and then: the writer, the sweeper, timers."""
+
+    def jobs(self, now_s: float) -> Sequence[Flow[None]]:
+        """Return the flows to start now; each must be run."""
+        ...
+
+    def next_s(self, now_s: float) -> float | None:
+        """Return when to ask again (monotonic); None = after the next wake-up."""
+        ...
 
 
 def send(attempt: Attempt) -> Flow[Answer]:
