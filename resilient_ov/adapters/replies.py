@@ -59,7 +59,7 @@ _BY_CLASS: Final[Mapping[int, FailureKind]] = {
 
 _PROVIDER_DETAILS: Final = ("upstream_status_code", "upstream_error_type", "upstream_message")
 _CODE: Final = re.compile(r"[A-Z_]{1,64}")
-_SECONDS: Final = re.compile(r"\d{1,15}(\.\d{1,9})?")
+_SECONDS: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?")
 
 
 def failed(error: httpx.TransportError, attempt: WireAttempt | None) -> Failure:

@@ -263,7 +263,7 @@ class _Body(httpx.SyncByteStream):
             yield chunk
 
     def close(self) -> None:
-        with self._held, entered(self._attempt):
+        with self._held, entered(self._attempt), _cut(self._attempt):
             self._answer.close()
 
 
@@ -296,7 +296,7 @@ class _AsyncBody(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         async with self._held:
-            with entered(self._attempt):
+            with entered(self._attempt), _cut(self._attempt):
                 await self._answer.aclose()
 
 
