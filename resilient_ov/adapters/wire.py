@@ -214,9 +214,12 @@ def _health(answer: Mapping[str, Any]) -> ServerHealth:
 
 
 def _session_info(found: Mapping[str, Any]) -> SessionInfo:
+    live = _count(found, "message_count")
+    # A session that was deleted while it was being extracted comes back without its total.
+    told = found.get("total_message_count") is not None
     return SessionInfo(
-        total_messages=_count(found, "total_message_count"),
-        live_messages=_count(found, "message_count"),
+        total_messages=_count(found, "total_message_count") if told else live,
+        live_messages=live,
         commit_count=_count(found, "commit_count"),
     )
 

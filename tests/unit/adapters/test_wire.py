@@ -187,6 +187,13 @@ def test_session_counters(command: Command) -> None:
     assert value(command, found) == SessionInfo(total_messages=7, live_messages=3, commit_count=2)
 
 
+def test_session_without_its_total_has_what_is_live() -> None:
+    found = {"message_count": 3, "commit_count": 1}
+    assert value(COMMANDS[3], found) == SessionInfo(
+        total_messages=3, live_messages=3, commit_count=1
+    )
+
+
 def test_created_session_has_no_value() -> None:
     assert value(COMMANDS[2], {"session_id": SID}) is None
 
@@ -290,6 +297,7 @@ def test_incomplete_list_is_refused() -> None:
         (COMMANDS[2], "x"),
         (COMMANDS[3], {"total_message_count": 1, "message_count": -1, "commit_count": 0}),
         (COMMANDS[3], {"total_message_count": 1, "message_count": 1}),
+        (COMMANDS[3], {"total_message_count": "1", "message_count": 1, "commit_count": 0}),
         (COMMANDS[4], {"message_count": True, "added": 1}),
         (COMMANDS[4], {"message_count": 2**60, "added": 1}),
         (COMMANDS[4], {"message_count": 1.0, "added": 1}),
