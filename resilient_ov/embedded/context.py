@@ -20,7 +20,7 @@ from resilient_ov.embedded.auth import (
     require_data_access,
 )
 from resilient_ov.embedded.database import Database
-from resilient_ov.embedded.errors import Json, failed_precondition
+from resilient_ov.embedded.errors import Json, failed_precondition, invalid_argument
 from resilient_ov.embedded.layout import Layout
 from resilient_ov.embedded.replies import Stopwatch
 from resilient_ov.embedded.sessions import SessionKey
@@ -65,7 +65,7 @@ class Call:
         try:
             body = await self.request.body()
         except ClientDisconnect:
-            body = b"\xff"  # the client is gone: nothing it sent may count as a whole request
+            raise invalid_argument("The connection ended inside the request body.") from None
         return bodies.parse_json(body, self.request.headers.get("content-type", ""))
 
 

@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from filelock import FileLock, Timeout
+
 T = TypeVar("T")
 
 _SCHEMA = """
@@ -53,23 +55,38 @@ CREATE VIRTUAL TABLE IF NOT EXISTS files_index
 """
 
 
+def connect(path: Path | str) -> sqlite3.Connection:
+    """A connection to the database at a path (":memory:" for none), with the tables made."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.executescript(_SCHEMA)
+    return connection
+
+
 class Database:
     """Opens, owns and closes the database; `call` may be used from any event loop or thread."""
 
     def __init__(self, data_dir: Path) -> None:
-        data_dir.mkdir(parents=True, exist_ok=True)
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded-db")
-        self._connection = self._thread.submit(self._open, data_dir / "embedded.sqlite3").result()
+        """Open or make the database.
 
-    @staticmethod
-    def _open(path: Path) -> sqlite3.Connection:
-        connection = sqlite3.connect(path, isolation_level=None)
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.executescript(_SCHEMA)
-        return connection
+        Raises:
+            RuntimeError: another server, alive, uses the folder.
+            OSError: the folder cannot be made or written.
+
+        """
+        data_dir.mkdir(parents=True, exist_ok=True)
+        self._lock = FileLock(data_dir / "embedded.lock", thread_local=False)
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise RuntimeError(
+                "data_dir: another embedded server uses it; stop it or name another folder"
+            ) from None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded-db")
+        self._connection = self._thread.submit(connect, data_dir / "embedded.sqlite3").result()
 
     async def call(self, unit: Callable[[sqlite3.Connection], T]) -> T:
         """Run one unit of work as one transaction.
@@ -94,3 +111,4 @@ class Database:
         """Finish the units that were handed in and close; call it once."""
         self._thread.submit(self._connection.close).result()
         self._thread.shutdown()
+        self._lock.release()

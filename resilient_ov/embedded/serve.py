@@ -7,6 +7,7 @@ import logging
 import socket
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -36,15 +37,22 @@ def serve(
     profile: ServerProfile = ServerProfile.V0_5,
     auth: AuthMode = AuthMode.TRUSTED,
     root_key: str | None = None,
+    extraction_delay_s: float = 0.0,
 ) -> None:
     """Serve until SIGINT or SIGTERM.
 
     Raises:
         ValueError: settings that do not fit together, before anything is opened.
-        SystemExit: the address cannot be bound.
+        SystemExit: the folder is in use or the address cannot be bound.
 
     """
-    settings = EmbeddedSettings(data_dir=data_dir, profile=profile, auth=auth, root_key=root_key)
+    settings = EmbeddedSettings(
+        data_dir=data_dir,
+        profile=profile,
+        auth=auth,
+        root_key=root_key,
+        extraction_delay_s=extraction_delay_s,
+    )
     print(NOTICE, file=sys.stderr)
     uvicorn.run(
         create_app(settings),
@@ -69,6 +77,7 @@ class EmbeddedServer:
         self._port = port
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
+        self._listener: socket.socket | None = None
 
     @property
     def url(self) -> str:
@@ -105,9 +114,10 @@ class EmbeddedServer:
             log_config=None,
             access_log=False,
         )
+        self._listener = listener
         server = _SignallingServer(config)
         thread = threading.Thread(
-            target=server.run, args=([listener],), name="embedded-server", daemon=True
+            target=server.serve_in_thread, args=(listener,), name="embedded-server", daemon=True
         )
         thread.start()
         self._server, self._thread = server, thread
@@ -121,7 +131,9 @@ class EmbeddedServer:
             return
         self._server.should_exit = True
         self._thread.join()
-        self._server = self._thread = None
+        if self._listener is not None:
+            self._listener.close()  # after a start that failed nobody else does
+        self._server = self._thread = self._listener = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -142,6 +154,11 @@ class _SignallingServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.is_up = threading.Event()
+
+    def serve_in_thread(self, listener: socket.socket) -> None:
+        """Run until told to stop; a start that failed is told by `started`, not by an exit."""
+        with suppress(SystemExit):
+            self.run([listener])
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:

@@ -1,0 +1,59 @@
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from resilient_ov.embedded.database import Database
+
+
+def test_a_unit_that_raises_leaves_nothing(tmp_path: Path) -> None:
+    def half(db: sqlite3.Connection) -> None:
+        db.execute("INSERT INTO accounts (account, created_at) VALUES ('a', 'now')")
+        raise LookupError
+
+    async def scenario() -> int:
+        database = Database(tmp_path)
+        with pytest.raises(LookupError):
+            await database.call(half)
+        count = await database.call(
+            lambda db: db.execute("SELECT count(*) FROM accounts").fetchone()[0]
+        )
+        database.close()
+        return count
+
+    assert asyncio.run(scenario()) == 0
+
+
+def test_a_cancelled_caller_does_not_stop_its_unit(tmp_path: Path) -> None:
+    async def scenario() -> int:
+        database = Database(tmp_path)
+        started, go_on = asyncio.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def slow(db: sqlite3.Connection) -> None:
+            loop.call_soon_threadsafe(started.set)
+            asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(10)
+            db.execute("INSERT INTO accounts (account, created_at) VALUES ('a', 'now')")
+
+        caller = asyncio.create_task(database.call(slow))
+        await started.wait()
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        go_on.set()
+        count = await database.call(
+            lambda db: db.execute("SELECT count(*) FROM accounts").fetchone()[0]
+        )
+        database.close()
+        return count
+
+    assert asyncio.run(scenario()) == 1
+
+
+def test_a_folder_serves_one_server_at_a_time(tmp_path: Path) -> None:
+    first = Database(tmp_path)
+    with pytest.raises(RuntimeError, match="another embedded server"):
+        Database(tmp_path)
+    first.close()
+    Database(tmp_path).close()
