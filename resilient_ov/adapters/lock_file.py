@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from resilient_ov.adapters.durable_files import make_directory
-from resilient_ov.adapters.forks import reset_after_fork
+from resilient_ov.adapters.forked import renew_after_fork
 
 _HELD = frozenset({errno.EAGAIN, errno.EACCES})
 _MISSING = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL})
@@ -47,7 +47,7 @@ class LockFile:
         self.path = path
         self.exclusive = False
         self._descriptor: int | None = descriptor
-        reset_after_fork(self)
+        renew_after_fork(self)
 
     def lock(self) -> bool:
         """Lock it without waiting; False = another holds it. Raises ``OSError``."""
@@ -86,8 +86,8 @@ class LockFile:
         """Close without removing the name."""
         self._close(unlock=True)
 
-    def reset_in_child(self) -> None:
-        """Close the inherited descriptor; called by ``forks``."""
+    def renew(self) -> None:
+        """Close the inherited descriptor; called by ``forked``."""
         self._close(unlock=False)
 
     def _close(self, *, unlock: bool) -> None:

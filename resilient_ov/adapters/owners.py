@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from resilient_ov.adapters.forks import reset_after_fork
+from resilient_ov.adapters.forked import renew_after_fork
 from resilient_ov.adapters.lock_file import LockFile, LockFiles
 
 _TOKEN = re.compile(r"[0-9a-f]{32}")
@@ -33,7 +33,7 @@ class Owners:
         self._files = files
         self._new_token = new_token
         self._start_anew()
-        reset_after_fork(self)
+        renew_after_fork(self)
 
     def token(self) -> str:
         """Return this process's token, after making sure that its life is visible.
@@ -111,8 +111,8 @@ class Owners:
             self._mark = self._lead = None
             self._token = ""
 
-    def reset_in_child(self) -> None:
-        """Be nobody yet in a forked child; called by ``forks``."""
+    def renew(self) -> None:
+        """Be nobody yet in a forked child; called by ``forked``."""
         self._start_anew()
 
     def _start_anew(self) -> None:

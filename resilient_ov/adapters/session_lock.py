@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from resilient_ov.adapters.forks import reset_after_fork
+from resilient_ov.adapters.forked import renew_after_fork
 from resilient_ov.adapters.lock_file import LockFile, LockFiles
 from resilient_ov.domain.ports import Workers
 
@@ -29,15 +29,22 @@ class SessionLock:
     visited: bool = True
     dropping: bool = False
 
+    @property
+    def taken(self) -> LockFile:
+        """The lock file of a lock that was taken."""
+        if self.file is None:
+            raise AssertionError("the lock was not taken")
+        return self.file
+
 
 class _Held:
     """What this process holds, whatever store took it: locks are by place, not by object."""
 
     def __init__(self) -> None:
-        self.reset_in_child()
-        reset_after_fork(self)
+        self.renew()
+        renew_after_fork(self)
 
-    def reset_in_child(self) -> None:
+    def renew(self) -> None:
         """Forget the parent's locks; their files are closed by ``LockFile``."""
         self.changed = threading.Condition(threading.Lock())
         self.locks: dict[Path, SessionLock] = {}
@@ -69,7 +76,7 @@ class SessionLocks:
                 lock = _held.locks[path] = SessionLock(path)
             lock.visited = True
         try:
-            held = self.renew(lock)
+            held = self.confirm(lock)
         except BaseException:
             _forget(lock)
             raise
@@ -78,7 +85,7 @@ class SessionLocks:
         _forget(lock)
         return None
 
-    def renew(self, lock: SessionLock) -> bool:
+    def confirm(self, lock: SessionLock) -> bool:
         """Make sure the lock still counts; its file may have been removed with its directory.
 
         False = another took the session meanwhile. Raises ``OSError``. Blocks.
@@ -135,8 +142,7 @@ def _being_dropped(path: Path) -> bool:
 
 def _forget(lock: SessionLock) -> None:
     with _held.changed:
-        if _held.locks.get(lock.path) is lock:
-            del _held.locks[lock.path]
+        del _held.locks[lock.path]
         _held.changed.notify_all()
 
 

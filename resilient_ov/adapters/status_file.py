@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import cast
 
 from resilient_ov.adapters.durable_files import replace_file
-from resilient_ov.adapters.forks import reset_after_fork
+from resilient_ov.adapters.forked import renew_after_fork
 from resilient_ov.adapters.owners import Owners, is_token
 from resilient_ov.domain.ports import Clock
 
@@ -54,7 +54,7 @@ class StatusFiles:
         self._owners = owners
         self._clock = clock
         self._start_anew()
-        reset_after_fork(self)
+        renew_after_fork(self)
 
     def offer(self, *, waiting: int, facts: Mapping[str, object]) -> None:
         """Say how the process is; ``facts`` is JSON-clean and not changed afterwards."""
@@ -129,8 +129,8 @@ class StatusFiles:
             with suppress(FileNotFoundError):
                 os.unlink(file)
 
-    def reset_in_child(self) -> None:
-        """Have said nothing yet in a forked child; called by ``forks``."""
+    def renew(self) -> None:
+        """Have said nothing yet in a forked child; called by ``forked``."""
         self._start_anew()
 
     def _start_anew(self) -> None:

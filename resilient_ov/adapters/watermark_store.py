@@ -23,7 +23,7 @@ from types import TracebackType
 
 from resilient_ov.adapters import lock_file
 from resilient_ov.adapters.durable_files import create_empty, problem_of, replace_file
-from resilient_ov.adapters.lock_file import LockFiles
+from resilient_ov.adapters.lock_file import LockFile, LockFiles
 from resilient_ov.adapters.owners import Owners, is_token
 from resilient_ov.adapters.session_lock import SessionLock, SessionLocks
 from resilient_ov.adapters.watermark_file import UnreadableStateError, decode, encode
@@ -209,7 +209,9 @@ class FileSessionUnit:
         try:
             token = self._store.owner()
             self._lock = self._locks.take(self._session_id)
-            loaded = self._load(token) if self._lock is not None else None
+            if self._lock is not None:
+                self._clean_after_the_dead(self._lock.taken, token)
+                loaded = self._load()
         except OSError as error:
             raise self._store.failed(error) from error
         finally:
@@ -256,8 +258,7 @@ class FileSessionUnit:
         if lock is not None:
             self._locks.leave_and_drop(lock)
 
-    def _load(self, token: str) -> Loaded:
-        self._clean_after_the_dead(token)
+    def _load(self) -> Loaded:
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -274,11 +275,7 @@ class FileSessionUnit:
             self._remove_marker()
         return Loaded(watermark=self._last)
 
-    def _clean_after_the_dead(self, token: str) -> None:
-        lock = self._lock
-        file = None if lock is None else lock.file
-        if file is None:
-            return
+    def _clean_after_the_dead(self, file: LockFile, token: str) -> None:
         # A full disk or an old file system may refuse the note; then only a leftover stays unseen.
         with suppress(OSError):
             previous = file.note().decode("ascii", "replace")
@@ -296,7 +293,7 @@ class FileSessionUnit:
         last = self._last
         if last is not None and watermark == replace(last, revision=watermark.revision):
             return
-        if not self._locks.renew(lock):
+        if not self._locks.confirm(lock):
             raise BlockingIOError("the lock was removed from outside and taken by another")
         saved = replace(watermark, revision=1 if last is None else last.revision + 1)
         if saved.unfinished and not self._marker.exists():

@@ -1,4 +1,4 @@
-"""Secondary adapter: a small bounded pool of our own daemon threads, for what may block.
+"""Secondary adapter (anti-corruption layer): a bounded pool of our own daemon threads.
 
 Rule: never the interpreter's or the host's executor. A blocked disk or resolver may occupy every
 worker; it never holds up the caller, who is told that there is no place.
@@ -12,7 +12,7 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import TypeVar
 
-from resilient_ov.adapters.forks import reset_after_fork
+from resilient_ov.adapters.forked import renew_after_fork
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class WorkerPool:
         self._waiting_max = waiting
         self._name = name
         self._start_empty()
-        reset_after_fork(self)
+        renew_after_fork(self)
 
     def submit(
         self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
@@ -80,8 +80,8 @@ class WorkerPool:
         for context, _, refuse in left:
             context.run(refuse)
 
-    def reset_in_child(self) -> None:
-        """Start empty in a forked child; called by ``forks``."""
+    def renew(self) -> None:
+        """Start empty in a forked child; called by ``forked``."""
         closed = self._closed
         self._start_empty()
         self._closed = closed

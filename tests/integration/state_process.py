@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,29 @@ class Commands:
         if child_s == 0:
             os.waitpid(child, 0)
         return told
+
+    def fork_on_blocked_disk(self, session_id: str) -> tuple[float, int]:
+        """Fork while a worker hangs in the disk; return the seconds it took and the exit code."""
+        hanging, go_on = threading.Event(), threading.Event()
+        real = os.open
+
+        def hang(path: Any, *arguments: int, **options: int) -> int:
+            if threading.current_thread() is not threading.main_thread():
+                hanging.set()
+                go_on.wait()
+            return real(path, *arguments, **options)
+
+        os.open = hang  # type: ignore[assignment]
+        self.workers.submit(self.store.session(session_id).__enter__().open, lambda *_: None)
+        hanging.wait()
+        started = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if self.open("df_child") == 0 else 1)
+        took_s = time.monotonic() - started
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        go_on.set()
+        return took_s, code
 
     def close(self) -> None:
         self.status.close()

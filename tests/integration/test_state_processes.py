@@ -1,14 +1,24 @@
 """Several real processes on one storage folder: exclusion, kill -9 and fork."""
 
+import asyncio
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from resilient_ov.adapters.clock import SystemDice
+from resilient_ov.adapters.lock_file import lock_works
+from resilient_ov.adapters.watermark_store import FileWatermarkStore
+from resilient_ov.adapters.worker_pool import WorkerPool
+from resilient_ov.domain.ports import Loaded
+from resilient_ov.testing.workers import ManualWorkers
 
 SCRIPT = Path(__file__).with_name("state_process.py")
 SESSION = "df_s"
@@ -149,7 +159,7 @@ def test_what_a_killed_process_held_is_counted_once_by_all(
 
 
 def test_a_forked_child_is_a_new_owner_and_leaves_its_parents_locks_alone(
-    start: Callable[[], Process],
+    start: Callable[[], Process], tmp_path: Path
 ) -> None:
     parent, other = start(), start()
     token = parent.ask("owner")
@@ -164,7 +174,9 @@ def test_a_forked_child_is_a_new_owner_and_leaves_its_parents_locks_alone(
         "fresh_token": True,
         "other_session": 0,
     }
-    # The child has closed, collected and exited; the parent still holds everything.
+    # The child has closed and exited; the parent still holds everything.
+    assert files(tmp_path, "locks") == [f"{SESSION}.lock"]
+    assert files(tmp_path, "owners") == [f"{token}.lock"]
     assert other.ask("lives", token) is True
     assert other.ask("lead") is False
     assert other.ask("open", SESSION) is None
@@ -193,3 +205,61 @@ def test_a_child_that_outlives_its_parent_keeps_none_of_its_locks(
         assert other.ask("open", SESSION) == 0
     finally:
         os.kill(told["child"], signal.SIGKILL)
+
+
+def test_a_blocked_disk_neither_delays_a_fork_nor_harms_the_child(
+    start: Callable[[], Process],
+) -> None:
+    answer = start().ask("fork_on_blocked_disk", SESSION)
+    assert isinstance(answer, list)
+    took_s, code = answer
+    assert took_s < 2
+    assert code == 0
+
+
+def test_cancelled_visits_hold_no_lock_a_second_later(tmp_path: Path) -> None:
+    workers = WorkerPool(threads=2, waiting=8)
+    store = FileWatermarkStore(
+        tmp_path, dice=SystemDice(), workers=workers, on_lock_missing=lambda: None
+    )
+
+    async def visit(number: int) -> None:
+        with store.session(f"df_{number % 7}") as unit:
+            asked = asyncio.get_running_loop().create_future()
+            workers.submit(unit.open, lambda *_: None)
+            await asked
+
+    async def cancel_all() -> None:
+        for number in range(1000):
+            task = asyncio.create_task(visit(number))
+            await asyncio.sleep(0)
+            if number % 3 == 0:
+                await asyncio.sleep(0.0005)
+            task.cancel()
+
+    try:
+        asyncio.run(cancel_all())
+        end_s = time.monotonic() + 1
+        while files(tmp_path, "locks") and time.monotonic() < end_s:
+            time.sleep(0.01)
+        assert files(tmp_path, "locks") == []
+        for number in range(7):
+            with store.session(f"df_{number}") as unit:
+                assert unit.open() == Loaded(watermark=None)
+    finally:
+        store.close()
+        workers.close()
+
+
+def test_a_child_process_proves_that_the_lock_works(tmp_path: Path) -> None:
+    store = FileWatermarkStore(
+        tmp_path, dice=SystemDice(), workers=ManualWorkers(), on_lock_missing=lambda: None
+    )
+    assert store.lock_works() is True
+    assert list(store.place.iterdir()) == []
+
+
+def test_a_lock_that_lies_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fcntl, "flock", lambda descriptor, kind: None)
+    assert lock_works(tmp_path) is False
+    assert list(tmp_path.iterdir()) == []

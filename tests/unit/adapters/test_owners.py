@@ -47,7 +47,7 @@ def test_a_dead_owner_is_claimed_once_and_its_mark_goes(place: Place) -> None:
     living.token()
     assert living.claim_dead(token(1)) is None
     assert living.claim_dead(token(2)) is None
-    dead.reset_in_child()
+    dead.renew()
     _close_descriptors(place.mark(token(1)))
     assert living.lives(token(1)) is False
     claimed = living.claim_dead(token(1))
@@ -135,7 +135,7 @@ def test_where_locks_are_missing_everybody_lives_and_leads(
 def test_a_forked_child_takes_a_new_token(place: Place) -> None:
     owners = place.owners()
     assert owners.token() == token(1)
-    owners.reset_in_child()
+    owners.renew()
     assert owners.token() == token(2)
     assert place.mark(token(1)).exists()
 

@@ -175,7 +175,7 @@ def test_a_lock_whose_drop_the_closed_workers_never_began_is_dropped(tmp_path: P
 def test_a_lock_whose_file_was_removed_is_taken_anew(locks: SessionLocks, tmp_path: Path) -> None:
     lock = took(locks.take("s"))
     (tmp_path / "s.lock").unlink()
-    assert locks.renew(lock) is True
+    assert locks.confirm(lock) is True
     assert foreign(tmp_path / "s.lock") is False
     locks.leave_and_drop(lock)
 
@@ -187,10 +187,22 @@ def test_a_lock_that_another_process_took_meanwhile_is_lost(
     (tmp_path / "s.lock").unlink()
     stranger = LockFiles(lambda: None).take(tmp_path / "s.lock")
     assert stranger is not None
-    assert locks.renew(lock) is False
+    assert locks.confirm(lock) is False
     locks.leave(lock)
     assert locks.take("s") is None
     workers.run_all()
+    assert stranger.is_current() is True
+    stranger.release()
+    locks.leave_and_drop(took(locks.take("s")))
+
+
+def test_a_lost_lock_is_forgotten_when_the_visit_ends(locks: SessionLocks, tmp_path: Path) -> None:
+    lock = took(locks.take("s"))
+    (tmp_path / "s.lock").unlink()
+    stranger = LockFiles(lambda: None).take(tmp_path / "s.lock")
+    assert stranger is not None
+    assert locks.confirm(lock) is False
+    locks.leave_and_drop(lock)
     assert stranger.is_current() is True
     stranger.release()
     locks.leave_and_drop(took(locks.take("s")))
@@ -213,7 +225,7 @@ def test_after_a_fork_the_parents_locks_are_not_ours(
     locks: SessionLocks, workers: ManualWorkers
 ) -> None:
     lock = took(locks.take("s"))
-    session_lock._held.reset_in_child()
+    session_lock._held.renew()
     assert locks.holds(lock) is False
     locks.leave(lock)
     workers.run_all()

@@ -222,6 +222,6 @@ def test_a_forked_child_does_not_remove_its_parents_file(place: Place) -> None:
     status = place.status()
     status.offer(waiting=1, facts={})
     assert status.write_due() is True
-    status.reset_in_child()
+    status.renew()
     status.close()
     assert place.file(1).exists()

@@ -505,10 +505,6 @@ def test_missing_locks_are_told_once_and_threads_still_exclude_each_other(
     assert store.lock_works() is False
 
 
-def test_the_lock_is_proven_by_another_process(place: Place) -> None:
-    assert place.store().lock_works() is True
-
-
 def test_a_step_of_the_wall_clock_changes_nothing(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

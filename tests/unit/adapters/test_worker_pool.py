@@ -156,6 +156,14 @@ def test_an_idle_worker_keeps_nothing_of_its_last_work_alive(pool: WorkerPool) -
     assert reference() is None
 
 
+def test_a_forked_child_starts_empty_and_stays_closed(pool: WorkerPool) -> None:
+    pool.renew()
+    run(pool)
+    pool.close()
+    pool.renew()
+    assert pool.submit(lambda: 1, lambda result, error: None) is False
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_worker_lost_to_a_raising_done_is_replaced(pool: WorkerPool) -> None:
     def wrong(result: object, error: BaseException | None) -> None:
