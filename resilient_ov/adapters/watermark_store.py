@@ -32,6 +32,7 @@ from resilient_ov.domain.watermark import Watermark
 
 _SESSION_ID = re.compile(r"[a-z0-9_]{1,64}")
 _KEPT_ASIDE = 4
+_CLOSE_S = 0.5
 
 
 class FileWatermarkStore:
@@ -143,8 +144,19 @@ class FileWatermarkStore:
         self.succeeded()
 
     def close(self) -> None:
-        """Release the owner's marks; idempotent. Visits that are open keep their locks."""
-        self.owners.close()
+        """Release the owner's marks, within half a second; idempotent.
+
+        Visits that are open keep their locks. A blocked disk keeps the marks until the process
+        ends, and with it their locks do.
+        """
+        closer = threading.Thread(target=self.owners.close, name="resilient-ov-close", daemon=True)
+        try:
+            closer.start()
+        except RuntimeError:
+            # No thread starts any more while the interpreter ends.
+            self.owners.close()
+        else:
+            closer.join(_CLOSE_S)
 
     def failed(self, error: OSError) -> StateUnwritableError:
         """Remember a failed attempt and return the error to raise."""

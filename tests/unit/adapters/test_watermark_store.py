@@ -505,6 +505,45 @@ def test_missing_locks_are_told_once_and_threads_still_exclude_each_other(
     assert store.lock_works() is False
 
 
+def test_closing_does_not_wait_for_a_blocked_disk(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = place.store()
+    token = store.owner()
+    go_on = threading.Event()
+    real = LockFile.release
+
+    def blocked(self: LockFile) -> None:
+        go_on.wait(5)
+        real(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LockFile, "release", blocked)
+        started = time.perf_counter()
+        store.close()
+        assert time.perf_counter() - started < 0.9
+        assert place.store().owner_lives(token) is True
+        go_on.set()
+        for thread in threading.enumerate():
+            if thread.name == "resilient-ov-close":
+                thread.join(5)
+    assert place.store().owner_lives(token) is False
+
+
+def test_closing_works_while_the_interpreter_ends(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    store = place.store()
+    token = store.owner()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        store.close()
+    assert place.store().owner_lives(token) is False
+
+
 def test_a_step_of_the_wall_clock_changes_nothing(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
