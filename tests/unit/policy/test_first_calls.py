@@ -15,6 +15,7 @@ def test_at_most_three_in_a_row_are_forgiven() -> None:
 def test_known_identity_is_not_forgiven() -> None:
     calls = FirstCalls()
     calls.answered("df_1")
+    calls.answered("df_1")
     assert not calls.forgives("df_1")
     assert calls.forgives("df_2")
 
