@@ -6,6 +6,7 @@ address without scheme (`user/<user>/memories/...`).
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from resilient_ov.embedded.terms import terms
 OVERVIEW = ".overview.md"
 ABSTRACT = ".abstract.md"
 LEVEL_ABSTRACT, LEVEL_OVERVIEW, LEVEL_MEMORY = 0, 1, 2
+
+_MAX_NOTE_LINES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,8 @@ def read(db: sqlite3.Connection, account: str, uri: VikingUri) -> sqlite3.Row | 
 def write(
     db: sqlite3.Connection, account: str, uri: VikingUri, content: str, tags: list[str]
 ) -> None:
-    """Put a memory file, replacing an older one, and renew the notes of its directories."""
+    """Put a memory file, replacing an older one; `renew_notes` is to follow."""
     _put(db, account, uri, content, tags, LEVEL_MEMORY)
-    _renew_notes(db, account, uri)
 
 
 def delete(db: sqlite3.Connection, account: str, uri: VikingUri) -> int:
@@ -67,8 +69,25 @@ def delete(db: sqlite3.Connection, account: str, uri: VikingUri) -> int:
         db.execute("DELETE FROM files_index WHERE rowid = ?", (row["id"],))
         db.execute("DELETE FROM files WHERE id = ?", (row["id"],))
     if "memories" in uri.segments[:-1]:
-        _renew_notes(db, account, uri)
+        renew_notes(db, account, [uri])
     return len(rows)
+
+
+def renew_notes(db: sqlite3.Connection, account: str, changed: Iterable[VikingUri]) -> None:
+    """Bring the notes up to date: the overviews of directories, the abstracts of `memories/`."""
+    notes: dict[VikingUri, int] = {}
+    for uri in changed:
+        notes[VikingUri((*uri.segments[:-1], OVERVIEW))] = LEVEL_OVERVIEW
+        memories = uri.segments[: uri.segments.index("memories") + 1]
+        notes[VikingUri((*memories, ABSTRACT))] = LEVEL_ABSTRACT
+    for note, level in notes.items():
+        directory = VikingUri(note.segments[:-1])
+        entries = children(db, account, directory)
+        if not entries:
+            _remove(db, account, note)
+            continue
+        names = [f"- {entry.uri.segments[-1]}" for entry in entries[:_MAX_NOTE_LINES]]
+        _put(db, account, note, "\n".join([f"# {directory.segments[-1]}", *names]), [], level)
 
 
 def below(db: sqlite3.Connection, account: str, uri: VikingUri) -> list[sqlite3.Row]:
@@ -93,9 +112,9 @@ def matching(
     # Terms are letters and digits only, so quoting them is enough.
     expression = " OR ".join(f'"{word}"' for word in words)
     return db.execute(
-        """SELECT f.* FROM files_index i JOIN files f ON f.id = i.rowid
-           WHERE i.tokens MATCH ? AND f.account = ?
-             AND (f.path = ? OR (f.path >= ? AND f.path < ?))""",
+        """SELECT * FROM files
+           WHERE id IN (SELECT rowid FROM files_index WHERE tokens MATCH ?) AND account = ?
+             AND (path = ? OR (path >= ? AND path < ?))""",
         (expression, account, path, low, high),
     ).fetchall()
 
@@ -104,13 +123,19 @@ def children(db: sqlite3.Connection, account: str, uri: VikingUri) -> list[Entry
     """What a directory shows: directories, then files; its own notes are hidden."""
     depth = len(uri.segments)
     entries: dict[str, Entry] = {}
-    for row in below(db, account, uri):
-        segments = uri_of(row["path"]).segments
-        if len(segments) <= depth or segments[-1] in {OVERVIEW, ABSTRACT}:
+    low, high = _range(path_of(uri))
+    rows = db.execute(
+        """SELECT path, updated_at, length(CAST(content AS BLOB)) AS size FROM files
+           WHERE account = ? AND path >= ? AND path < ?""",
+        (account, low, high),
+    )
+    for row in rows:
+        segments = row["path"].split("/")
+        if segments[-1] in {OVERVIEW, ABSTRACT}:
             continue
         name = segments[depth]
         is_directory = len(segments) > depth + 1
-        size = 0 if is_directory else len(row["content"].encode())
+        size = 0 if is_directory else row["size"]
         earlier = entries.get(name)
         changed_at = max(row["updated_at"], earlier.changed_at if earlier else "")
         entries[name] = Entry(uri.child(name), is_directory, size, changed_at)
@@ -167,29 +192,11 @@ def _put(
     db.execute("INSERT INTO files_index (rowid, tokens) VALUES (?, ?)", (row["id"], words))
 
 
-def _renew_notes(db: sqlite3.Connection, account: str, uri: VikingUri) -> None:
-    """Write the overview of the directory and the abstract of its `memories/`, or drop them."""
-    for directory, name, level in (
-        (VikingUri(uri.segments[:-1]), OVERVIEW, LEVEL_OVERVIEW),
-        (_memories_directory(uri), ABSTRACT, LEVEL_ABSTRACT),
-    ):
-        entries = children(db, account, directory)
-        if not entries:
-            _remove(db, account, directory.child(name))
-            continue
-        listed = "\n".join(f"- {entry.uri.segments[-1]}" for entry in entries)
-        _put(db, account, directory.child(name), f"# {directory.segments[-1]}\n{listed}", [], level)
-
-
 def _remove(db: sqlite3.Connection, account: str, uri: VikingUri) -> None:
     row = read(db, account, uri)
     if row is not None:
         db.execute("DELETE FROM files_index WHERE rowid = ?", (row["id"],))
         db.execute("DELETE FROM files WHERE id = ?", (row["id"],))
-
-
-def _memories_directory(uri: VikingUri) -> VikingUri:
-    return VikingUri(uri.segments[: uri.segments.index("memories") + 1])
 
 
 def _range(path: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 Functions take the open connection and run inside the caller's transaction.
 """
 
+import json
 import sqlite3
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ class Plan:
         """Whether a file passes the filters of level and tags."""
         if self.levels is not None and row["level"] not in self.levels:
             return False
-        return self.tags <= frozenset(files.view(row)["tags"])
+        return not self.tags or self.tags <= frozenset(json.loads(row["tags"]))
 
 
 def check(body: Find, roots: list[VikingUri]) -> Plan:

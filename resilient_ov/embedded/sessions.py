@@ -177,6 +177,16 @@ def message_lines(
     ).fetchall()
 
 
+def stored_bytes(db: sqlite3.Connection, session: int, archive: int) -> int:
+    """Size of the live messages or of one archive as a JSON-lines file."""
+    size: int = db.execute(
+        """SELECT coalesce(sum(length(CAST(line AS BLOB)) + 1), 0) FROM messages
+           WHERE session = ? AND archive = ?""",
+        (session, archive),
+    ).fetchone()[0]
+    return size
+
+
 def check_policy(policy: Json | None) -> Json | None:
     """The memory policy with its defaults filled in; 400 for unknown keys and types."""
     if policy is None:

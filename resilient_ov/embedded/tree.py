@@ -193,8 +193,7 @@ def _existing_archive(db: sqlite3.Connection, row: sqlite3.Row, name: str) -> in
 def _messages_entry(
     db: sqlite3.Connection, directory: VikingUri, row: sqlite3.Row, number: int
 ) -> Entry:
-    lines = sessions.message_lines(db, row["id"], number)
-    size = sum(len(line["line"].encode()) + 1 for line in lines)
+    size = sessions.stored_bytes(db, row["id"], number)
     return Entry(
         directory.child(MESSAGES), is_directory=False, size=size, changed_at=row["updated_at"]
     )

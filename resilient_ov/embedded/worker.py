@@ -100,8 +100,8 @@ class Worker:
         kept = [memory for memory in found if _is_enabled(policy, memory)]
         caller = Caller(Role.USER, row["account"], row["user"])
         event_tags = json.loads(session["extraction_config"]).get("events", {}).get("tags", [])
-        for memory in kept:
-            self._remember(db, caller, memory, event_tags)
+        written = [self._remember(db, caller, memory, event_tags) for memory in kept]
+        files.renew_notes(db, caller.account, written)
         archives.set_state(db, row["session"], row["archive"], ArchiveState.DONE)
         db.execute(
             "UPDATE sessions SET memories = memories + ? WHERE id = ?", (len(kept), session["id"])
@@ -111,20 +111,18 @@ class Worker:
 
     def _remember(
         self, db: sqlite3.Connection, caller: Caller, memory: Memory, event_tags: list[str]
-    ) -> None:
+    ) -> VikingUri:
+        """Put one memory; returns where."""
         uri = self._layout.memory_root(caller, memory.peer).child(*memory.segments)
         text = memory.text
         if memory.category == "profile":
             old = files.read(db, caller.account, uri)
             text = extraction.merge_profile("" if old is None else old["content"], text)
         tags = [f"memory_type={memory.category}"]
-        files.write(
-            db,
-            caller.account,
-            uri,
-            text,
-            tags + (event_tags if memory.category == "events" else []),
-        )
+        if memory.category == "events":
+            tags += event_tags
+        files.write(db, caller.account, uri, text, tags)
+        return uri
 
 
 def _is_enabled(policy: Json, memory: Memory) -> bool:

@@ -137,9 +137,12 @@ class Replayer:
         account = self.identity["X-OpenViking-Account"]
         uri = VikingUri(("user", self.identity["X-OpenViking-User"], *path.split("/")))
         category = path.split("/")[path.split("/").index("memories") + 1]
-        await self.services.database.call(
-            lambda db: files.write(db, account, uri, text, [f"memory_type={category}"])
-        )
+
+        def put(db: sqlite3.Connection) -> None:
+            files.write(db, account, uri, text, [f"memory_type={category}"])
+            files.renew_notes(db, account, [uri])
+
+        await self.services.database.call(put)
 
     async def create_keys(self) -> None:
         """The account, admin and user of the recorded run with API keys."""

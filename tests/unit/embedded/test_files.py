@@ -7,12 +7,17 @@ HOME = VikingUri(("user", "alice", "memories"))
 TEA = HOME.child("preferences", "user", "tea.md")
 
 
+def _write(db: sqlite3.Connection, uri: VikingUri, text: str) -> None:
+    files.write(db, "acme", uri, text, ["memory_type=preferences"])
+    files.renew_notes(db, "acme", [uri])
+
+
 def _paths(db: sqlite3.Connection, uri: VikingUri) -> list[str]:
     return [row["path"].removeprefix("user/alice/") for row in files.below(db, "acme", uri)]
 
 
 def test_a_written_file_is_read_listed_and_found(db: sqlite3.Connection) -> None:
-    files.write(db, "acme", TEA, "User likes tea.", ["memory_type=preferences"])
+    _write(db, TEA, "User likes tea.")
     row = files.read(db, "acme", TEA)
     assert row is not None
     assert row["content"] == "User likes tea."
@@ -24,14 +29,14 @@ def test_a_written_file_is_read_listed_and_found(db: sqlite3.Connection) -> None
 
 
 def test_writing_again_replaces(db: sqlite3.Connection) -> None:
-    files.write(db, "acme", TEA, "User likes tea.", [])
-    files.write(db, "acme", TEA, "User likes coffee.", [])
+    _write(db, TEA, "User likes tea.")
+    _write(db, TEA, "User likes coffee.")
     assert not files.matching(db, "acme", TEA, frozenset({"tea"}))
     assert len(files.matching(db, "acme", TEA, frozenset({"coffee"}))) == 1
 
 
 def test_directories_keep_notes_that_listings_hide(db: sqlite3.Connection) -> None:
-    files.write(db, "acme", TEA, "User likes tea.", [])
+    _write(db, TEA, "User likes tea.")
     assert _paths(db, HOME) == [
         "memories/.abstract.md",
         "memories/preferences/user/.overview.md",
@@ -41,7 +46,7 @@ def test_directories_keep_notes_that_listings_hide(db: sqlite3.Connection) -> No
 
 
 def test_deleting_the_last_file_leaves_nothing(db: sqlite3.Connection) -> None:
-    files.write(db, "acme", TEA, "User likes tea.", [])
+    _write(db, TEA, "User likes tea.")
     assert files.delete(db, "acme", TEA) == 1
     assert _paths(db, HOME) == []
     assert files.delete(db, "acme", TEA) == 0
@@ -50,7 +55,7 @@ def test_deleting_the_last_file_leaves_nothing(db: sqlite3.Connection) -> None:
 
 def test_a_subtree_is_bounded_by_segments(db: sqlite3.Connection) -> None:
     for user in ("alice", "alice2", "alic", "alice.x"):
-        files.write(db, "acme", VikingUri(("user", user, "memories", "x.md")), "x", [])
+        _write(db, VikingUri(("user", user, "memories", "x.md")), "x")
     below = {
         row["path"].split("/")[1] for row in files.below(db, "acme", VikingUri(("user", "alice")))
     }
@@ -66,7 +71,7 @@ def test_a_subtree_is_bounded_by_segments(db: sqlite3.Connection) -> None:
 
 
 def test_a_lost_index_entry_is_told_and_repaired(db: sqlite3.Connection) -> None:
-    files.write(db, "acme", TEA, "User likes tea.", [])
+    _write(db, TEA, "User likes tea.")
     db.execute("DELETE FROM files_index")
     assert len(files.missing_from_index(db, "acme", HOME)) == 3
     assert files.reindex(db, "acme", HOME) == 3
@@ -74,5 +79,5 @@ def test_a_lost_index_entry_is_told_and_repaired(db: sqlite3.Connection) -> None
 
 
 def test_no_words_match_nothing(db: sqlite3.Connection) -> None:
-    files.write(db, "acme", TEA, "User likes tea.", [])
+    _write(db, TEA, "User likes tea.")
     assert files.matching(db, "acme", HOME, frozenset()) == []

@@ -21,6 +21,7 @@ def memories(db: sqlite3.Connection) -> sqlite3.Connection:
     for path, text in TEXTS.items():
         tags = [f"memory_type={path.split('/')[0]}"]
         files.write(db, "acme", HOME.child(*path.split("/")), text, tags)
+    files.renew_notes(db, "acme", [HOME.child(*path.split("/")) for path in TEXTS])
     return db
 
 
