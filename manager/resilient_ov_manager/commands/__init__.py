@@ -1,0 +1,1 @@
+"""The built-in commands of `resilient-ov`, one file each."""
