@@ -5,6 +5,7 @@ Functions take the open connection and run inside the caller's transaction.
 
 import json
 import sqlite3
+from collections.abc import Callable
 from enum import StrEnum
 
 from resilient_ov.domain.namespace import archive_name, archive_number
@@ -23,10 +24,13 @@ class ArchiveState(StrEnum):
     FAILED = "failed"
 
 
-def commit(db: sqlite3.Connection, key: SessionKey, uri: str, keep_recent: int) -> Json:
+def commit(
+    db: sqlite3.Connection, key: SessionKey, keep_recent: int, uri_of: Callable[[str], str]
+) -> Json:
     """Archive all live messages but the newest `keep_recent`; 404 when there is no session.
 
-    Safe to repeat: with nothing left to archive the answer is `skipped`.
+    Safe to repeat: with nothing left to archive the answer is `skipped`. `uri_of` gives the
+    address of the archive of a name.
     """
     row = sessions.require(db, key)
     live = sessions.live_count(db, row["id"])
@@ -59,7 +63,7 @@ def commit(db: sqlite3.Connection, key: SessionKey, uri: str, keep_recent: int) 
         "session_id": key.session_id,
         "status": "accepted",
         "task_id": task_id,
-        "archive_uri": f"{uri}/history/{archive_name(number)}",
+        "archive_uri": uri_of(archive_name(number)),
         "archived": True,
         "effective_enable_working_memory": False,
         "trace_id": "",

@@ -91,9 +91,9 @@ class DataCall(Call):
         owner = self.services.layout.session_owner(self.caller)
         return SessionKey(self.caller.account, owner, name, self.caller.user)
 
-    def session_uri(self, key: SessionKey) -> str:
-        """The session's address as replies show it."""
-        return self.services.layout.session_uri(self.caller, key.session_id)
+    def session_uri(self, key: SessionKey, *below: str) -> str:
+        """The address of the session, or of something below it, as replies show it."""
+        return self.services.layout.session_uri(self.caller, key.session_id, *below)
 
     @property
     def user_view(self) -> Json:

@@ -31,8 +31,8 @@ class Layout(Protocol):
         """The name under which this caller's sessions are kept apart from others'."""
         ...
 
-    def session_uri(self, caller: Caller, session_id: str) -> str:
-        """The address of a session as replies show it."""
+    def session_uri(self, caller: Caller, session_id: str, *below: str) -> str:
+        """The address of a session, or of something below it, as replies show it."""
         ...
 
     def memory_root(self, caller: Caller, peer: str | None) -> VikingUri:
@@ -67,9 +67,9 @@ class HomeLayout:
         """Sessions belong to the user."""
         return caller.user
 
-    def session_uri(self, caller: Caller, session_id: str) -> str:
+    def session_uri(self, caller: Caller, session_id: str, *below: str) -> str:
         """`user/<user>/sessions/<id>`, also for ids that no strict address can hold."""
-        return unchecked_uri("user", caller.user, "sessions", session_id)
+        return unchecked_uri("user", caller.user, "sessions", session_id, *below)
 
     def memory_root(self, caller: Caller, peer: str | None) -> VikingUri:
         """`user/<user>/memories`, or the same below `peers/<peer>`."""

@@ -116,8 +116,13 @@ async def commit(call: DataCall) -> Response:
     watch = Stopwatch("session.commit")
     body = bodies.parse(bodies.Commit, await call.json())
     key = call.session()
-    uri = call.session_uri(key)
-    result = await call.unit(lambda db: archives.commit(db, key, uri, body.keep_recent_count))
+
+    def archive_uri(name: str) -> str:
+        return call.session_uri(key, "history", name)
+
+    result = await call.unit(
+        lambda db: archives.commit(db, key, body.keep_recent_count, archive_uri)
+    )
     call.services.worker.notify()
     return ok_short(result, telemetry(body.telemetry, watch))
 

@@ -106,8 +106,11 @@ class Worker:
         db.execute(
             "UPDATE sessions SET memories = memories + ? WHERE id = ?", (len(kept), session["id"])
         )
-        uri = self._layout.session_uri(caller, session["session_id"])
-        return _extraction_result(session["session_id"], uri, row["archive"], len(kept), types)
+        name, archive = session["session_id"], archive_name(row["archive"])
+        archive_uri = self._layout.session_uri(caller, name, "history", archive)
+        diff_uri = self._layout.session_uri(caller, name, "history", archive, "memory_diff.json")
+        where = {"session_id": name, "archive_uri": archive_uri, "memory_diff_uri": diff_uri}
+        return where | _extraction_result(len(kept), types)
 
     def _remember(
         self, db: sqlite3.Connection, caller: Caller, memory: Memory, event_tags: list[str]
@@ -131,15 +134,10 @@ def _is_enabled(policy: Json, memory: Memory) -> bool:
     return enabled
 
 
-def _extraction_result(
-    session_id: str, session_uri: str, archive: int, written: int, types: list[str]
-) -> Json:
-    archive_uri = f"{session_uri}/history/{archive_name(archive)}"
+def _extraction_result(written: int, types: list[str]) -> Json:
     none_used = {"total_tokens": 0, "cached_tokens": 0, "reasoning_tokens": 0}
     llm_used = {"prompt_tokens": 0, "completion_tokens": 0} | none_used
     return {
-        "session_id": session_id,
-        "archive_uri": archive_uri,
         "memories_extracted": {"memory_write": written} if written else {},
         "session_skills_extracted": 0,
         "session_skill_uris": [],
@@ -153,7 +151,6 @@ def _extraction_result(
             "embedding": {"total_tokens": 0},
             "total": none_used,
         },
-        "memory_diff_uri": f"{archive_uri}/memory_diff.json",
     }
 
 

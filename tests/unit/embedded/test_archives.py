@@ -19,12 +19,12 @@ def _add(db: sqlite3.Connection, count: int) -> sqlite3.Row:
 
 
 def _commit(db: sqlite3.Connection, keep: int = 0) -> dict[str, object]:
-    return archives.commit(db, KEY, "base", keep)
+    return archives.commit(db, KEY, keep, lambda name: f"base/{name}")
 
 
 def test_a_commit_moves_the_live_messages_once(db: sqlite3.Connection) -> None:
     row = _add(db, 3)
-    assert _commit(db)["archive_uri"] == "base/history/archive_001"
+    assert _commit(db)["archive_uri"] == "base/archive_001"
     assert _commit(db)["reason"] == "no_messages"
     assert sessions.live_count(db, row["id"]) == 0
     assert len(sessions.message_lines(db, row["id"], 1)) == 3

@@ -20,7 +20,7 @@ def session(db: sqlite3.Connection) -> sqlite3.Connection:
     """Session s1: one archive with "one", live "two" and "three"."""
     key = SessionKey("acme", "alice", "s1", "alice")
     sessions.add_messages(db, key, [Message(role="user", content="one")])
-    archives.commit(db, key, "base", 0)
+    archives.commit(db, key, 0, str)
     later = [Message(role="user", content=text) for text in ("two", "three")]
     sessions.add_messages(db, key, later)
     return db
