@@ -53,8 +53,8 @@ class StaminaAttempts:
     """The attempts of one call; made when the first one failed and the policy wants another.
 
     ``max_attempts`` counts the first one. No colour: usable from a generator that a sync or an
-    async driver runs, never sleeps and never suspends. Not thread-safe; the calls may come from
-    different threads one after the other.
+    async driver runs, never sleeps and never suspends. All calls of one series come from one
+    thread: stamina's engine keeps its place in thread-local data.
     """
 
     def __init__(self, max_attempts: int) -> None:
@@ -64,26 +64,29 @@ class StaminaAttempts:
         self._current: stamina.Attempt | None = None
 
     def again(self) -> bool:
-        """Tell stamina that the current attempt failed; False = there is to be no other.
+        """Tell stamina that the current attempt failed; False = there is to be no other, for good.
 
         One attempt is all there is under ``stamina.set_active(False)``; its test mode can lower
         ``max_attempts`` but not raise it.
         """
         if self._left <= 0:
             return False
+        self._left -= 1
         try:
             _keep_out_of_hooks()
+        except Exception:  # noqa: BLE001 - a host's stamina that cannot start its hooks (a broken
+            # prometheus-client is enough) must not cost the agent its answer: one attempt it is.
+            self._left = 0
+            return False
+        try:
             if self._next is None or self._current is None:
                 self._next = self._iterator()
                 self._current = self._next()
             _fail(self._current)
             self._current = self._next()
         except _NextAttempt:
+            self._left = 0
             return False
-        except Exception:  # noqa: BLE001 - a host's stamina that cannot start its hooks (a broken
-            # prometheus-client is enough) must not cost the agent its answer: one attempt it is.
-            return False
-        self._left -= 1
         return True
 
     def _iterator(self) -> Callable[[], stamina.Attempt]:
