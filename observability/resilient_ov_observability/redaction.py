@@ -93,6 +93,8 @@ ALLOWED: Final[Mapping[str, Check]] = {
     "status_code": _count,
     "error_type": _error_type,
     "retry_count": _count,
+    "attempts": _count,
+    "breaker_state": _word,
     "result_count": _count,
     "account_alias": _shape(r"[A-Za-z0-9_.-]{1,64}"),
     "user_hash": _shape(r"df_[0-9a-f]{40}"),

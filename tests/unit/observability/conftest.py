@@ -1,0 +1,3 @@
+from tests.unit.observability.spans import spans
+
+__all__ = ["spans"]
