@@ -32,6 +32,7 @@ from resilient_ov.testing.script import Route, Rule, route_of
 
 _JOIN_S: Final = 2.0
 _HONEST: Final = Rule(on="any", do="ok")
+_EMPTY: Final = FakeReply(200, {"status": "ok", "result": {"memories": []}})
 
 Work = Callable[[socket.socket], None]
 
@@ -292,13 +293,10 @@ class ScriptedServer:
         match rule.do:
             case "status":
                 conn.sendall(refusal(request, rule))
-            case "truncate" | "apply_then_truncate":
-                cut = self._served(request, rule)
-                if rule.do == "truncate":
-                    cut = FakeReply(200, {"status": "ok", "result": {"memories": []}})
-                whole = framed(cut, request, rule)
-                conn.sendall(whole[: -len(whole) // 8])
-                raise _Over
+            case "truncate":
+                _cut(conn, framed(_EMPTY, request, rule))
+            case "apply_then_truncate":
+                _cut(conn, framed(self._served(request, rule), request, rule))
             case "raw":
                 conn.sendall(raw(rule))
             case "raw_headers":
@@ -328,6 +326,11 @@ class ScriptedServer:
 
 class _Over(Exception):  # noqa: N818 - the connection is over, no error
     pass
+
+
+def _cut(conn: socket.socket, whole: bytes) -> None:
+    conn.sendall(whole[: -len(whole) // 8])
+    raise _Over
 
 
 def _end(conn: socket.socket) -> None:

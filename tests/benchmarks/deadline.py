@@ -33,7 +33,7 @@ from resilient_ov.domain.exchange import (
 )
 from resilient_ov.domain.namespace import memories_uri
 from resilient_ov.domain.ports import Attempt
-from resilient_ov.settings import AuthSettings, LimitSettings, Settings
+from resilient_ov.settings import AuthSettings, LimitSettings, Settings, TimeoutSettings
 from resilient_ov.testing.script import Rule
 from resilient_ov.testing.scripted_server import ScriptedServer
 
@@ -108,6 +108,8 @@ class Ground:
             storage_path=Path(),
             auth=AuthSettings(account="bench"),
             limits=LimitSettings(max_connections=fault.connections, max_keepalive=1),
+            # Long enough for whoever holds the only connection of a pool.
+            timeouts=TimeoutSettings(read_s=120.0),
         )
 
     def sync(self) -> HttpxMemoryServer:

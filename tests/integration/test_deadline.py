@@ -144,7 +144,7 @@ def test_large_answer_below_the_cap_is_read(client_of: Make) -> None:
 def test_upload_that_nobody_reads_ends_with_the_deadline(client_of: Make) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        failure = client_of(settings(url)).failure(add("x" * 30_000_000), 0.5)
+        failure = client_of(settings(url)).failure(add("x" * 12_000_000), 1.0)
         assert (failure.kind, failure.evidence) == (FailureKind.TIMEOUT, UNKNOWN)
 
 
@@ -451,7 +451,7 @@ import sys
 from tests.integration.faulty import COLOURS, add, settings
 
 client = COLOURS[sys.argv[1]](settings(sys.argv[2]))
-failure = client.failure(add("x" * 30_000_000), float(sys.argv[3]))
+failure = client.failure(add("x" * 16_000_000), float(sys.argv[3]))
 print(failure.kind.value, failure.evidence.value)
 client.close()
 """
