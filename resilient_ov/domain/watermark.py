@@ -10,6 +10,8 @@ added to the session on the server; None means that this state was never compare
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from resilient_ov.domain.alignment import interleave
+
 SCHEMA_VERSION = 2
 
 
@@ -37,6 +39,8 @@ class InDoubt:
     """A batch that may or may not be on the server; written down before its first byte leaves.
 
     ``digests`` empty = no batch: only a look is owed, because the server holds more than we know.
+    ``live_before`` (None = not known) is the line of the live messages where the batch can begin.
+    ``explained`` are digests that are known to be stored behind that line.
     """
 
     id: str
@@ -44,6 +48,8 @@ class InDoubt:
     digests: tuple[str, ...]
     total_before: int
     newest_archive_before: int
+    live_before: int | None = None
+    explained: tuple[str, ...] = ()
     read_back: ReadBack | None = None
 
 
@@ -88,8 +94,9 @@ class Watermark:
     # -- what the server told -------------------------------------------------------------
 
     def compared(self, *, total: int, live: int) -> "Watermark":
-        """Adopt the server's counters."""
-        return replace(self, server_total=total, server_live=live)
+        """Adopt the server's counters; a session that never had a message has no archive."""
+        newest = self.newest_archive if total else 0
+        return replace(self, server_total=total, server_live=live, newest_archive=newest)
 
     def moved(self, server_id: str) -> "Watermark":
         """Point at another server: what is known stays, the counters must be compared anew."""
@@ -100,7 +107,13 @@ class Watermark:
         return replace(self, server_total=None, server_live=None)
 
     def intend(self, *, doubt_id: str, owner: str, digests: tuple[str, ...]) -> "Watermark":
-        """Write down a batch before it is sent."""
+        """Write down a batch before it is sent.
+
+        Raises:
+            ValueError: something is in doubt already; settle that first, nothing may hide it.
+        """
+        if self.in_doubt is not None:
+            raise ValueError("something is in doubt already")
         return replace(
             self,
             in_doubt=InDoubt(
@@ -109,6 +122,7 @@ class Watermark:
                 digests=digests,
                 total_before=self.server_total or 0,
                 newest_archive_before=self.newest_archive,
+                live_before=self.server_live,
             ),
         )
 
@@ -118,11 +132,13 @@ class Watermark:
         A live count above what we can explain leaves a look owed: somebody else wrote, or a
         batch of ours landed twice.
         """
-        doubt = self.in_doubt
-        if doubt is None:
-            raise ValueError("no batch was intended")
+        doubt = self._doubt()
         explained = live <= (self.server_live if self.server_live is not None else live) + added
-        owed = None if explained else replace(doubt, digests=(), read_back=None)
+        owed = (
+            None
+            if explained
+            else replace(doubt, digests=(), explained=doubt.digests, read_back=None)
+        )
         return replace(
             self._submit(doubt.digests, window, now_utc),
             server_total=(self.server_total or 0) + added,
@@ -150,24 +166,40 @@ class Watermark:
     ) -> "Watermark":
         """End the doubt: ``present`` are the digests of the batch that the server holds.
 
-        The others are absent for good and may be sent again.
+        The others are absent for good and may be sent again. A server with fewer messages than
+        before has lost some, and counts its archives anew.
+
+        Raises:
+            ValueError: nothing is in doubt.
         """
+        doubt = self._doubt()
+        behind = total < doubt.total_before
         base = self._submit(present, window, now_utc) if present else self
         return replace(
             base,
             in_doubt=None,
             server_total=total,
             server_live=live,
-            newest_archive=max(base.newest_archive, newest_archive),
+            newest_archive=newest_archive if behind else max(self.newest_archive, newest_archive),
         )
 
-    def looked(self, read_back: ReadBack, present: tuple[str, ...]) -> "Watermark":
-        """Remember an unfinished read-back; digests already seen leave the doubt at once."""
-        doubt = self.in_doubt
-        if doubt is None:
-            raise ValueError("nothing is in doubt")
-        rest = tuple(d for d in doubt.digests if d not in present)
-        return replace(self, in_doubt=replace(doubt, digests=rest, read_back=read_back))
+    def unknowable(self, window: int) -> "Watermark":
+        """End a doubt that cannot be settled: the batch is never sent again.
+
+        The server's counters are forgotten, so that the next delivery compares anew.
+        """
+        doubt = self._doubt()
+        return replace(
+            self.given_up(doubt.digests, window), in_doubt=None, server_total=None, server_live=None
+        )
+
+    def given_up(self, digests: tuple[str, ...], window: int) -> "Watermark":
+        """Know messages that the server will not take, so that no turn sends them again."""
+        return replace(self, submitted=(self.submitted + digests)[-window:])
+
+    def looked(self, read_back: ReadBack) -> "Watermark":
+        """Remember an unfinished read-back."""
+        return replace(self, in_doubt=replace(self._doubt(), read_back=read_back))
 
     def committed_all(
         self, *, task_id: str | None, archive: int | None, archive_uri: str | None
@@ -180,7 +212,7 @@ class Watermark:
             server_live=0,
             last_commit_task_id=task_id or self.last_commit_task_id,
             last_archive_uri=archive_uri or self.last_archive_uri,
-            newest_archive=max(self.newest_archive, archive or 0),
+            newest_archive=self.newest_archive if archive is None else archive,
         )
 
     def commit_given_up(self) -> "Watermark":
@@ -192,24 +224,25 @@ class Watermark:
         return replace(self, pending_commit_since=self.pending_commit_since or now_utc)
 
     def rebuilt(self, *, digests: tuple[str, ...], window: int, newest_archive: int) -> "Watermark":
-        """Adopt what the server holds (oldest first) as known, behind what we knew already."""
-        fresh = tuple(d for d in digests if d not in set(self.submitted))
-        kept = (fresh + self.submitted) if self.submitted else fresh
+        """Adopt what the server holds, its newest (oldest first), as known beside what we knew."""
         return replace(
             self,
-            submitted=kept[-window:],
-            newest_archive=max(self.newest_archive, newest_archive),
+            submitted=interleave(self.submitted, digests)[-window:],
+            newest_archive=newest_archive,
         )
 
     def with_prefix(self, count: int, digest: str) -> "Watermark":
         """Adopt the head of the presented list that is known but not in the window."""
         return replace(self, prefix_count=count, prefix_digest=digest)
 
+    def _doubt(self) -> InDoubt:
+        if self.in_doubt is None:
+            raise ValueError("nothing is in doubt")
+        return self.in_doubt
+
     def _submit(self, digests: tuple[str, ...], window: int, now_utc: str) -> "Watermark":
-        known = set(self.submitted)
-        fresh = tuple(d for d in digests if d not in known)
         return replace(
             self,
-            submitted=(self.submitted + fresh)[-window:],
+            submitted=tuple(dict.fromkeys(self.submitted + digests))[-window:],
             pending_commit_since=self.pending_commit_since or now_utc,
         )

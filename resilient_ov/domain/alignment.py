@@ -1,0 +1,90 @@
+"""Matches one ordered list against another, and weaves both into one.
+
+Rule: pure; nothing here knows what a token means.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def align(presented: Sequence[str], window: Sequence[str]) -> list[int | None]:
+    """Match `presented` to `window` along a longest common subsequence.
+
+    Returns one window index (strictly growing) or None per presented token. Among the longest
+    alignments the one that matches the earliest presented tokens is taken, because new messages
+    stand at the end. Bit-parallel (Hyyrö 2004): about len(presented) operations on integers of
+    len(window) bits.
+    """
+    size = len(window)
+    # Bit 0 stands for the last window token, so that the low bits are an end of the window.
+    places: dict[str, int] = {}
+    for index, token in enumerate(window):
+        places[token] = places.get(token, 0) | 1 << (size - 1 - index)
+    full = (1 << size) - 1
+    # The zeros among the low n bits of rows[k] count what the last k presented tokens have in
+    # common with the last n window tokens.
+    rows = [full]
+    for token in reversed(presented):
+        row = rows[-1]
+        hit = row & places.get(token, 0)
+        rows.append(((row + hit) | (row - hit)) & full)
+    matches: list[int | None] = []
+    free = size
+    for offset, token in enumerate(presented):
+        rest = len(presented) - offset
+        mask = (1 << free) - 1
+        best = (~rows[rest] & mask).bit_count()
+        found = (places.get(token, 0) & mask).bit_length()
+        if found and 1 + (~rows[rest - 1] & (1 << found - 1) - 1).bit_count() == best:
+            matches.append(size - found)
+            free = found - 1
+        else:
+            matches.append(None)
+    return matches
+
+
+def align_head_first(presented: Sequence[str], window: Sequence[str]) -> list[int | None]:
+    """Match as long a head of `presented` as possible, and the rest as `align` does.
+
+    For lists in which nothing new can stand before something known: then a longer common
+    subsequence that skips the head is a coincidence of equal texts.
+    """
+    matches: list[int | None] = []
+    taken = 0
+    for token in presented:
+        try:
+            found = window.index(token, taken)
+        except ValueError:
+            break
+        matches.append(found)
+        taken = found + 1
+    rest = align(presented[len(matches) :], window[taken:])
+    return matches + [None if match is None else match + taken for match in rest]
+
+
+def weave(
+    old: Sequence[T], new: Sequence[T], matches: Sequence[int | None], both: Callable[[T, T], T]
+) -> list[T]:
+    """Return both lists as one; between two matches the old items stand first.
+
+    `matches` is an alignment of `new` with `old`; `both` makes one item of a matched pair.
+    """
+    woven: list[T] = []
+    gap: list[T] = []
+    taken = 0
+    for item, match in zip(new, matches, strict=True):
+        if match is None:
+            gap.append(item)
+            continue
+        woven += [*old[taken:match], *gap, both(old[match], item)]
+        taken, gap = match + 1, []
+    return [*woven, *old[taken:], *gap]
+
+
+def interleave(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    """Return the tokens of both lists, each once, in both orders as far as they agree."""
+    if not old or not new:
+        return tuple(old or new)
+    return tuple(dict.fromkeys(weave(old, new, align(new, old), lambda known, _: known)))
