@@ -96,11 +96,12 @@ def test_listener_is_found_and_removed_by_itself() -> None:
     mirror, listener, other = Mirror(), Listener(), Listener()
     breaker = mirror.breaker(Group.RECALL)
     breaker.add_listeners(listener, other)
-    assert listener in breaker.listeners
-    assert breaker.listeners[0] == breaker.listeners[0]
-    assert breaker.listeners[0] != breaker.listeners[1]
+    found: list[object] = list(breaker.listeners)
+    assert listener in found
+    assert found[0] == found[0]
+    assert found[0] != found[1]
     breaker.remove_listener(listener)
-    assert listener not in breaker.listeners
+    assert listener not in list[object](breaker.listeners)
     mirror.apply([move(1, OPEN)])
     assert (len(listener.heard), len(other.heard)) == (0, 1)
 

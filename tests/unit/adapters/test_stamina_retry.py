@@ -129,7 +129,10 @@ def test_hook_that_returns_a_context_still_may() -> None:
         def __exit__(self, *_: object) -> None:
             entered.append("out")
 
-    instrumentation.set_on_retry_hooks([lambda _: Context()])
+    def hook(details: instrumentation.RetryDetails) -> Context:
+        return Context()
+
+    instrumentation.set_on_retry_hooks([hook])
     series(2)
     assert entered == []
     fail_once_as_a_host()

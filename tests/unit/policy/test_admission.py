@@ -455,27 +455,27 @@ def test_hint_of_the_provider_holds_recall_only() -> None:
 
 
 def test_throttled_server_is_left_alone_for_the_time_it_asked() -> None:
-    # BR-14: three 429 with Retry-After 1, then fine; a call of 0.5 s every 50 ms for 3 s.
+    # BR-14: 429 with Retry-After 1 for a second, then fine; a call of 0.5 s every 50 ms for 3 s.
     rig = Rig(breaker=BreakerSettings(consecutive_failures=3, open_s=30.0))
-    throttled, first_429_s, successes_s, refused_s = 3, None, [], []
+    decision = classify(OPERATIONS[Operation.SEARCH], answered(429, retry_after_s=1.0))
+    successes_s: list[float] = []
+    refused_s: list[float] = []
+    throttled = 0
     for step in range(60):
         rig.now_s = 1000.0 + step * 0.05
         found = rig.ask(budget_s=0.5)
-        if isinstance(found, Refusal):
-            refused_s.append(rig.now_s)
-        elif isinstance(found, Permit) and throttled:
-            throttled -= 1
-            first_429_s = first_429_s or rig.now_s
-            decision = classify(OPERATIONS[Operation.SEARCH], answered(429, retry_after_s=1.0))
+        if not isinstance(found, Permit):
+            refused_s.append(rig.now_s - 1000.0)
+        elif rig.now_s < 1001.0:
+            throttled += 1
             assert found.failed(decision, rig.now_s, 0.01).retry_wait_s is None
-            if throttled == 2:
-                throttled = 0  # the window of the server is over when the hold is
-        elif isinstance(found, Permit):
-            successes_s.append(rig.now_s)
+        else:
+            successes_s.append(rig.now_s - 1000.0)
             found.succeeded(rig.now_s, 0.01)
-    assert first_429_s is not None
-    assert 1.0 <= successes_s[0] - first_429_s <= 1.5
-    assert all(at_s < first_429_s + 1.0 for at_s in refused_s)
+    assert throttled == 1
+    assert 1.0 <= successes_s[0] <= 1.5
+    assert max(refused_s) < 1.0
+    assert len(successes_s) + len(refused_s) == 59
 
 
 # -- our key ----------------------------------------------------------------------------------

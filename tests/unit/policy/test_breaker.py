@@ -188,7 +188,7 @@ def test_open_period_keeps_its_range(
 def test_probe_times_of_many_breakers_differ() -> None:
     # BR-12, also when the longest period is reached.
     for knobs in ({}, {"open_s": 30.0}):
-        ends_s = set()
+        ends_s: set[float] = set()
         for number in range(60):
             breaker = made(number / 60, **knobs)
             feed(breaker, "fffff")

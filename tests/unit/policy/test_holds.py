@@ -101,7 +101,8 @@ def test_accepted_probe_frees_everybody() -> None:
 
 
 def test_refused_probe_doubles_the_hold_up_to_five_minutes() -> None:
-    holds, now_s, periods_s = AuthHolds(), 0.0, []
+    holds = AuthHolds()
+    periods_s: list[float] = []
     for _ in range(3):
         attempt(holds, NO_KEY)
     for _ in range(5):
