@@ -28,6 +28,7 @@ from resilient_ov.usecases.remember import Remember
 from resilient_ov.usecases.settle import Settler
 from resilient_ov.usecases.steps import JobSource
 from resilient_ov.usecases.sweep import Sweeper
+from resilient_ov.usecases.switching import Switching
 from resilient_ov.usecases.warm import Warm
 from resilient_ov.usecases.writer import Writer
 
@@ -62,6 +63,7 @@ class Assembly:
     writer: Writer
     sweeper: Sweeper
     drain: Drain
+    switching: Switching
     sources: Sequence[JobSource]
     on_changes: Callable[[tuple[Change, ...]], None]
 
@@ -103,6 +105,7 @@ def assemble(settings: Settings, outside: Outside) -> Assembly:
             Looks(clock),
             sink,
             clock,
+            lives=store.owner_lives,
             settle_s=settings.session.settle_s,
             window=settings.watermark.window,
         ),
@@ -177,6 +180,13 @@ def assemble(settings: Settings, outside: Outside) -> Assembly:
         writer=writer,
         sweeper=sweeper,
         drain=drain,
+        switching=Switching(
+            gate=gate,
+            sink=sink,
+            clock=clock,
+            on_changes=on_changes,
+            on_change=writer.hurry,
+        ),
         sources=(writer, extractions, sweeper),
         on_changes=on_changes,
     )

@@ -5,6 +5,7 @@ sockets and files come with the first use.
 """
 
 import asyncio
+import logging
 import os
 import threading
 import time
@@ -20,11 +21,13 @@ from resilient_ov.adapters.memory_server import AsyncHttpxMemoryServer, HttpxMem
 from resilient_ov.adapters.pybreaker_state import PybreakerMirror
 from resilient_ov.adapters.resolver import Resolver
 from resilient_ov.adapters.stamina_retry import StaminaAttempts
+from resilient_ov.adapters.switch_file import SwitchFile
 from resilient_ov.adapters.watermark_store import FileWatermarkStore
 from resilient_ov.adapters.worker_pool import WorkerPool
 from resilient_ov.assembly import Assembly, Outside, assemble
 from resilient_ov.domain.ports import Clock
 from resilient_ov.drivers import AsyncDriver, SyncDriver
+from resilient_ov.policy.switches import SwitchError
 from resilient_ov.settings import Settings
 from resilient_ov.usecases.steps import JobSource
 from resilient_ov.usecases.ticks import Tick
@@ -35,6 +38,9 @@ _DISK_WAITING = 512
 _JOB_THREADS = 8
 _CLOSE_S = 0.5
 _KEY_EVERY_S = 5.0
+_SWITCHES_EVERY_S = 0.5
+
+_LOG = logging.getLogger("resilient_ov")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +82,7 @@ class Backend:
         self.gate = assembly.gate
         self.writer = assembly.writer
         self.sweeper = assembly.sweeper
+        self.switching = assembly.switching
         self.sync = sync
         self.background = background
         self.breakers = breakers
@@ -155,7 +162,21 @@ def compose(settings: Settings, around: Surroundings) -> Backend:
             scope_call=around.scope_call,
         ),
     )
-    sources: tuple[JobSource, ...] = (*assembly.sources, key_tick)
+    switch_file = SwitchFile(store.place, clock)
+
+    def look_at_switches() -> None:
+        try:
+            changed = switch_file.changed()
+        except SwitchError as error:
+            _LOG.warning("the switch file is left alone, the switches stay as they are: %s", error)
+            changed = None
+        if changed is None:
+            assembly.switching.look()
+        else:
+            assembly.switching.put(changed)
+
+    switch_tick = Tick(look_at_switches, every_s=_SWITCHES_EVERY_S, clock=clock)
+    sources: tuple[JobSource, ...] = (*assembly.sources, key_tick, switch_tick)
     background.serve(sources)
 
     def make_async() -> tuple[AsyncDriver, Callable[[], None]]:

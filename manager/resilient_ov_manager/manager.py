@@ -264,6 +264,10 @@ class OpenVikingMemoryManager(MemoryManager):
         """Release threads, sockets and locks within a second; idempotent."""
         self._process.close()
 
+    def metrics_app(self) -> Any:
+        """Return an ASGI app that serves the metrics page, for a host to mount."""
+        return self._process.sinks.metrics_app()
+
     def breaker(self, group: str) -> Any:
         """Return the ``pybreaker.CircuitBreaker`` that mirrors a group, for its listeners.
 

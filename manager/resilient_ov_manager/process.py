@@ -56,6 +56,11 @@ class PerProcess:
                     atexit.register(_drain_at_exit, weakref.ref(self))
             return self._backend
 
+    @property
+    def sinks(self) -> Sinks:
+        """The sinks of this manager."""
+        return self._sinks
+
     def flush(self, timeout_s: float) -> bool:
         """Stop intake and deliver what waits; True = nothing is left."""
         if self._backend is None or self._pid != os.getpid():

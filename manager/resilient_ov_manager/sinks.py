@@ -1,6 +1,7 @@
 """Where the backend's events go: the sinks of the observability package, and the key's source.
 
-Rule: a sink that cannot be made (its library is missing or broken) is left out; memory works.
+Rule: nothing here is a reason for memory not to work; a sink whose library is missing or broken
+does nothing.
 """
 
 from collections.abc import Callable
@@ -8,35 +9,112 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from resilient_ov import events
+from resilient_ov.adapters.clock import SystemClock
 from resilient_ov.adapters.credentials import ApiKeySource
 from resilient_ov.composition import Surroundings
 from resilient_ov.settings import Settings
+from resilient_ov_observability.exporter import MetricsExporter
+from resilient_ov_observability.exposure import metrics_asgi_app
+from resilient_ov_observability.logs import LogSink
+from resilient_ov_observability.metrics import MetricsSink
+from resilient_ov_observability.tracing import TraceSink
+from resilient_ov_observability.version import VERSION
+
+TraceContext = Callable[[str], AbstractContextManager[Any]]
 
 
 class Sinks:
-    """Builds what surrounds a backend."""
+    """Builds what surrounds a backend. One per manager; the sinks renew themselves after a fork.
+
+    Args:
+        settings: which sinks are wanted.
+        trace_context_manager: the host's; binds its trace id while a line is written.
+        metrics_registry: a host's registry; None = the process's own.
+
+    """
 
     def __init__(
         self,
         settings: Settings,
         *,
-        trace_context_manager: Callable[[str], AbstractContextManager[Any]] | None,
+        trace_context_manager: TraceContext | None,
         metrics_registry: Any,
     ) -> None:
         self._settings = settings
-        self._trace_context_manager = trace_context_manager
-        self._metrics_registry = metrics_registry
+        self._registry = metrics_registry
         self._key = ApiKeySource(settings.auth)
         self._key.refresh()
+        self._clock = SystemClock()
+        self._log = LogSink(clock=self._clock, account_alias=settings.auth.alias)
+        self._trace_context = trace_context_manager
+        self._trace = (
+            TraceSink(http_spans=settings.tracing.http_spans) if settings.tracing.enabled else None
+        )
+        self._metrics: MetricsSink | None = None
+        self._exporter: MetricsExporter | None = None
 
     def surroundings(self) -> Surroundings:
-        """Return the sink, the key and the transports of one process."""
+        """Return the sink, the key and the transports of one process, and begin to show metrics."""
+        sinks: dict[events.SinkName, events.EventSink] = {
+            events.SinkName.LOG: _InHostTrace(self._log, self._trace_context)
+            if self._trace_context is not None
+            else self._log
+        }
+        if self._settings.metrics.enabled:
+            sinks[events.SinkName.METRICS] = self._shown_metrics()
+        if self._trace is not None:
+            sinks[events.SinkName.TRACE] = self._trace
+        sink = events.fan_out(sinks, monotonic_s=self._clock.monotonic_s)
+        summary = self._settings.redacted_summary(api_key_set=self._key.current() is not None)
+        sink.emit(
+            events.ConfigLoaded(
+                version=VERSION,
+                server_profile=self._settings.server_profile.value,
+                account_alias=self._settings.auth.alias,
+                summary=tuple(summary.items()),
+            )
+        )
+        around = Surroundings(sink=sink, key=self._current_key, refresh_key=self._refresh_key)
+        if self._trace is None:
+            return around
         return Surroundings(
-            sink=events.NullSink(), key=self._current_key, refresh_key=self._refresh_key
+            sink=sink,
+            key=self._current_key,
+            refresh_key=self._refresh_key,
+            scope_call=self._trace.scope_call,
+            wrap=self._trace.wrap,
+            wrap_async=self._trace.wrap_async,
         )
 
+    def metrics_app(self) -> Any:
+        """Return an ASGI app that serves the metrics page, to be mounted by a host."""
+        return metrics_asgi_app(self._registry)
+
     def close(self) -> None:
-        """Release what the sinks hold; idempotent."""
+        """Stop the exporter and take our part out of shared gauges; idempotent."""
+        if self._exporter is not None:
+            self._exporter.close()
+        if self._metrics is not None:
+            self._metrics.close()
+
+    def _shown_metrics(self) -> MetricsSink:
+        if self._metrics is None:
+            trace = self._trace
+            self._metrics = MetricsSink(
+                self._registry,
+                exemplar_trace_id=None if trace is None else trace.current_trace_id,
+            )
+        port = self._settings.metrics.port
+        if port is not None and self._exporter is None:
+            self._exporter = MetricsExporter(
+                host=self._settings.metrics.host,
+                port=port,
+                registry=self._registry,
+                on_port_in_use=self._log.port_in_use,
+            )
+        if self._exporter is not None:
+            self._exporter.start()
+        return self._metrics
 
     def _current_key(self) -> str | None:
         key = self._key.current()
@@ -44,3 +122,20 @@ class Sinks:
 
     def _refresh_key(self) -> bool:
         return self._key.refresh(force=True)
+
+
+class _InHostTrace:
+    """Writes each line under the host's own trace id, also from our threads."""
+
+    def __init__(self, log: LogSink, trace_context: TraceContext) -> None:
+        self._log = log
+        self._trace_context = trace_context
+
+    def emit(self, event: events.Event) -> None:
+        """Write the event if it is worth a line."""
+        origin = getattr(event, "origin", events.NOBODY)
+        if origin.trace_id is None:
+            self._log.emit(event)
+            return
+        with self._trace_context(origin.trace_id):
+            self._log.emit(event)

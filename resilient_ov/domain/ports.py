@@ -179,7 +179,9 @@ class WatermarkStore(Protocol):
 class Workers(Protocol):
     """A small bounded pool of our own daemon threads for what may block."""
 
-    def submit(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> bool:
+    def submit(
+        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+    ) -> bool:
         """Run ``work`` on a worker and report to ``done`` there; False = no place, not run.
 
         Never blocks. The caller's context variables are visible to ``work``.

@@ -17,13 +17,17 @@ KeepHidden = Callable[[Mapping[str, object]], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
-    """A list as the host gave it, copied but not yet read."""
+    """A list as the host gave it, copied but not yet read.
+
+    ``presentation`` set = it was read already, and waits only behind others that were not.
+    """
 
     target: Target
     messages: tuple[object, ...]
     keep_hidden: KeepHidden | None
     chars: int
     trace_id: str | None = None
+    presentation: Presentation | None = None
 
 
 @dataclass(slots=True)
@@ -87,7 +91,7 @@ class Backlog:
                 return  # taken away meanwhile: a fork or a shutdown
             self._unread.popleft()
             self._chars -= hand_over.chars
-            if presentation.fingerprints:
+            if presentation.fingerprints or hand_over.presentation is not None:
                 self._merge(hand_over.target, presentation, hand_over.trace_id, now_s, now_s)
 
     def put(
@@ -99,11 +103,28 @@ class Backlog:
         now_s: float,
         due_s: float,
     ) -> bool:
-        """Keep what a call could not deliver; False = full, nothing kept."""
+        """Keep what a call could not deliver; False = full, nothing kept.
+
+        An empty list (only a look or a commit is owed) is always kept.
+        """
         with self._lock:
-            if not self._room(presentation.chars, urgent=False):
+            owed = not presentation.fingerprints
+            if not owed and not self._room(presentation.chars, urgent=False):
                 return False
-            self._merge(target, presentation, trace_id, now_s, due_s)
+            if any(h.target.session_id == target.session_id for h in self._unread):
+                # The order of a session is the order in which it was accepted.
+                behind = HandOver(
+                    target=target,
+                    messages=(),
+                    keep_hidden=None,
+                    chars=presentation.chars,
+                    trace_id=trace_id,
+                    presentation=presentation,
+                )
+                self._unread.append(behind)
+                self._chars += behind.chars
+            else:
+                self._merge(target, presentation, trace_id, now_s, due_s)
             return True
 
     def take(self, session_id: str) -> Waiting | None:
@@ -128,7 +149,7 @@ class Backlog:
             if left is None and not waiting.added:
                 del self._sessions[session_id]
                 return
-            kept = Presentation(fingerprints=(), complete=False) if left is None else left
+            kept = Presentation(fingerprints=()) if left is None else left
             for newer in waiting.added:
                 self._chars -= newer.chars
                 kept = merge(kept, newer)
@@ -182,7 +203,7 @@ class Backlog:
                 for w in waiting
             )
             return Depth(
-                messages=messages + sum(len(h.messages) for h in self._unread),
+                messages=messages + sum(map(_length, self._unread)),
                 chars=self._chars,
                 sessions=len(waiting),
                 unread=len(self._unread),
@@ -229,3 +250,8 @@ class Backlog:
         self._chars += waiting.presentation.chars
         # A turn of an unhealthy session must not shorten its back-off.
         waiting.due_s = max(waiting.due_s, due_s) if waiting.tries else min(waiting.due_s, due_s)
+
+
+def _length(hand_over: HandOver) -> int:
+    read = hand_over.presentation
+    return len(hand_over.messages) if read is None else len(read.fingerprints)

@@ -246,15 +246,18 @@ class Deliver:
         planned = yield from self._plan(visit, work)
         if not planned.unknown and visit.watermark.in_doubt is None:
             return
-        if planned.prefix_lost:
-            visit.watermark = visit.watermark.lost_count()
-        history: tuple[str, ...] = ()
-        if visit.watermark.server_total is None:
+        history: tuple[str, ...] | None = None
+        if planned.prefix_lost or visit.watermark.server_total is None:
             history = yield from self._compare(context, target, visit, work, reader)
-        held = yield from self._settler.settle(visit, reader)
-        if held is not None:
-            raise _StoppedError(_held_status(held), held.cause, _held_until_s(held))
-        planned = yield from self._plan(visit, work, history)
+            planned = yield from self._plan(visit, work, history)
+        if visit.watermark.in_doubt is not None:
+            held = yield from self._settler.settle(visit, reader)
+            if held is not None:
+                raise _StoppedError(_held_status(held), held.cause, _held_until_s(held))
+            planned = yield from self._plan(visit, work, history or ())
+            if planned.prefix_lost and history is None:
+                history = yield from self._compare(context, target, visit, work, reader)
+                planned = yield from self._plan(visit, work, history)
         for _ in range(self._edits.note(target.session_id, work.presentation)):
             self._sink.emit(events.Rebased(reason=events.RebaseReason.EDITED))
         messages = [
@@ -267,8 +270,8 @@ class Deliver:
         ]
         for batch in split(messages, max_bytes=self._settings.messages.max_batch_bytes):
             yield from self._send(context, target, visit, work, batch)
-        count, digest = grown_prefix(visit.watermark, work.presentation, planned.digests)
-        visit.watermark = visit.watermark.with_prefix(count, digest)
+        prefix = grown_prefix(visit.watermark, work.presentation, planned.digests)
+        visit.watermark = visit.watermark.with_prefix(*prefix)
         yield from visit.save()
 
     def _plan(self, visit: Visit, work: "_Work", history: Sequence[str] = ()) -> Flow[Plan]:
@@ -381,6 +384,9 @@ class Deliver:
         batch: tuple[WireMessage, ...],
     ) -> Flow[Failure | None]:
         """Send one request; None = stored, a failure = certainly not applied."""
+        if visit.watermark.in_doubt is not None:
+            # The last reply showed more than we can explain: look before the next write.
+            raise _StoppedError(DeliveryStatus.HELD, retry_at_s=self._clock.monotonic_s())
         digests = _digests(batch)
 
         def intent() -> Flow[None]:

@@ -142,6 +142,9 @@ class Remember:
         if delivery.finished:
             return OK
         kept = self._writer.put(target, delivery.left, trace_id=trace_id, delivery=delivery)
+        if not kept and delivery.in_doubt:
+            # The text is given up, but the doubt must be settled: it holds the session.
+            self._writer.put(target, NOTHING, trace_id=trace_id, delivery=delivery)
         return Remembered(
             outcome=events.CallOutcome.PENDING if kept else events.CallOutcome.DROPPED,
             cause=delivery.cause,

@@ -4,6 +4,7 @@ Rule: every outcome is saved before anything else is done with it, and an unansw
 the clock of absence again.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from resilient_ov import events
@@ -29,7 +30,7 @@ from resilient_ov.usecases.reader import (
     SliceOverError,
     UnreadableError,
 )
-from resilient_ov.usecases.steps import Flow
+from resilient_ov.usecases.steps import Flow, work
 from resilient_ov.usecases.visit import Visit
 
 
@@ -53,12 +54,14 @@ class Settler:
         sink: events.EventSink,
         clock: Clock,
         *,
+        lives: Callable[[str], bool],
         settle_s: float,
         window: int,
     ) -> None:
         self._looks = looks
         self._sink = sink
         self._clock = clock
+        self._lives = lives
         self._settle_s = settle_s
         self._window = window
 
@@ -70,6 +73,8 @@ class Settler:
         doubt = visit.watermark.in_doubt
         if doubt is None:
             return None
+        if (yield from self._others_to_settle(visit, doubt)):
+            return Held(until_s=self._clock.monotonic_s() + self._settle_s)
         earliest_s = may_look_s(doubt, owner=visit.owner, settle_s=self._settle_s)
         if self._clock.monotonic_s() < earliest_s:
             return Held(until_s=earliest_s)
@@ -86,6 +91,18 @@ class Settler:
             self._looks.forget(visit.watermark.session_id)
             return (yield from self._unusable(visit, doubt))
         return (yield from self._apply(visit, doubt, look))
+
+    def _others_to_settle(self, visit: Visit, doubt: InDoubt) -> Flow[bool]:
+        """Tell whether a living process has the doubt in hand: two must not take turns at it.
+
+        The process that sent the batch holds its text, so it settles while it lives; after it,
+        whoever began to look.
+        """
+        begun = doubt.read_back.owner if doubt.read_back is not None else visit.owner
+        others = tuple(o for o in (doubt.owner, begun) if o != visit.owner)
+        if doubt.owner == visit.owner or not others:
+            return False
+        return (yield from work(lambda: any(map(self._lives, others)), visit.deadline_s))
 
     def _apply(self, visit: Visit, doubt: InDoubt, look: Look) -> Flow[Held | None]:
         self._tell_findings(visit, doubt, look)

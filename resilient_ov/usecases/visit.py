@@ -46,7 +46,7 @@ class Visit:
         self._find_owner = owner
         self._clock = clock
         self._dice = dice
-        self._deadline_s = deadline_s
+        self.deadline_s = deadline_s
         self._saved: Watermark | None = None
         self.watermark = fresh
         self.owner = ""
@@ -59,13 +59,12 @@ class Visit:
         Raises:
             StateUnwritableError, NewerStateError, WorkLateError: nothing is held then.
         """
-        give_up_s = min(self._deadline_s, self._clock.monotonic_s() + patience_s)
+        give_up_s = min(self.deadline_s, self._clock.monotonic_s() + patience_s)
         poll_s = _FIRST_POLL_S
         while True:
-            loaded, self.owner = yield from work(self._open, self._deadline_s)
+            loaded, self.owner = yield from work(self._open, self.deadline_s)
             if loaded is not None:
-                if loaded.watermark is not None:
-                    self.watermark = self._saved = loaded.watermark
+                self.watermark = self._saved = loaded.watermark or self.watermark
                 return loaded
             left_s = give_up_s - self._clock.monotonic_s()
             if left_s <= 0:
@@ -83,8 +82,8 @@ class Visit:
             StateUnwritableError: the old state stands.
             WorkLateError: the disk did not answer in time; either state may stand.
         """
-        if self.watermark == self._saved:
-            return
+        if self._saved is None or self.watermark == self._saved:
+            return  # never opened, or nothing changed
         watermark = self.watermark
-        yield from work(lambda: self._unit.save(watermark), self._deadline_s)
+        yield from work(lambda: self._unit.save(watermark), self.deadline_s)
         self._saved = watermark

@@ -231,6 +231,8 @@ class Writer:
 
 def read(hand_over: HandOver) -> Presentation:
     """Return what a copied list holds worth remembering."""
+    if hand_over.presentation is not None:
+        return hand_over.presentation
     found = conversation(hand_over.messages, hand_over.keep_hidden)
     return present(hand_over.target.session_id, found.messages)
 
