@@ -1,0 +1,1 @@
+"""Toxiproxy: typed toxics, the adapter, the server."""
