@@ -75,15 +75,16 @@ class HttpxMemoryServer:
         request = self._requests.request(attempt)
         if isinstance(request, Failure):
             return request
+        cap = replies.max_body_bytes(attempt.command)
         try:
             response = self._transport.handle_request(request)
             with contextlib.closing(response):
                 body = bytearray()
-                if _declared_bytes(response) > replies.MAX_BODY_BYTES:
+                if _declared_bytes(response) > cap:
                     return replies.too_large(_wire(request))
                 for chunk in response.iter_raw():
                     body += chunk
-                    if len(body) > replies.MAX_BODY_BYTES:
+                    if len(body) > cap:
                         return replies.too_large(_wire(request))
         except httpx.TransportError as error:
             return replies.failed(error, request.extensions.get(WIRE))
@@ -127,15 +128,16 @@ class AsyncHttpxMemoryServer:
         request = self._requests.request(attempt)
         if isinstance(request, Failure):
             return request
+        cap = replies.max_body_bytes(attempt.command)
         try:
             response = await self._transport.handle_async_request(request)
             async with contextlib.aclosing(response):
                 body = bytearray()
-                if _declared_bytes(response) > replies.MAX_BODY_BYTES:
+                if _declared_bytes(response) > cap:
                     return replies.too_large(_wire(request))
                 async for chunk in response.aiter_raw():
                     body += chunk
-                    if len(body) > replies.MAX_BODY_BYTES:
+                    if len(body) > cap:
                         return replies.too_large(_wire(request))
         except httpx.TransportError as error:
             return replies.failed(error, request.extensions.get(WIRE))

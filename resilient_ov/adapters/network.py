@@ -6,6 +6,7 @@ Both colours drive the same steps; sockets are non-blocking and belong to no eve
 """
 
 import asyncio
+import errno
 import select
 import socket
 import ssl
@@ -27,6 +28,8 @@ from resilient_ov.adapters.socket_steps import (
 from resilient_ov.adapters.tls import TlsContexts
 from resilient_ov.adapters.wire_attempt import WireAttempt, current_attempt
 
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
 T = TypeVar("T")
 Clock = Callable[[], float]
 
@@ -37,6 +40,10 @@ class TlsError(httpcore.NetworkError):
 
 class TlsTimeout(httpcore.ConnectTimeout):
     """The TLS handshake did not end in time."""
+
+
+class NoSocketError(Exception):
+    """Our process may open no further socket; nothing was sent, the host is not to blame."""
 
 
 class _TimeUp(Exception):  # noqa: N818 - a signal inside this module
@@ -117,7 +124,7 @@ class SyncStream(httpcore.NetworkStream):
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Receive up to ``max_bytes``; empty = the peer closed."""
         channel = self._channel
-        with _named(httpcore.ReadTimeout, httpcore.ReadError):
+        with _alerts_noted(self._tls), _named(httpcore.ReadTimeout, httpcore.ReadError):
             data = _drive(
                 channel, receive_steps(channel.sock, max_bytes), _until_s(timeout, channel.now)
             )
@@ -129,7 +136,7 @@ class SyncStream(httpcore.NetworkStream):
         channel = self._channel
         until_s = _until_s(timeout, channel.now)
         gate = _gate(channel, until_s)
-        with _named(httpcore.WriteTimeout, httpcore.WriteError):
+        with _alerts_noted(self._tls), _named(httpcore.WriteTimeout, httpcore.WriteError):
             _drive(channel, send_steps(channel.sock, buffer, gate), until_s)
 
     def close(self) -> None:
@@ -221,7 +228,7 @@ class AsyncStream(httpcore.AsyncNetworkStream):
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the pool's word
         """Receive up to ``max_bytes``; empty = the peer closed."""
         channel = self._channel
-        with _named(httpcore.ReadTimeout, httpcore.ReadError):
+        with _alerts_noted(self._tls), _named(httpcore.ReadTimeout, httpcore.ReadError):
             data = await _drive_async(
                 channel, receive_steps(channel.sock, max_bytes), _until_s(timeout, channel.now)
             )
@@ -233,7 +240,7 @@ class AsyncStream(httpcore.AsyncNetworkStream):
         channel = self._channel
         until_s = _until_s(timeout, channel.now)
         gate = _gate(channel, until_s)
-        with _named(httpcore.WriteTimeout, httpcore.WriteError):
+        with _alerts_noted(self._tls), _named(httpcore.WriteTimeout, httpcore.WriteError):
             await _drive_async(channel, send_steps(channel.sock, buffer, gate), until_s)
 
     async def aclose(self) -> None:
@@ -332,6 +339,16 @@ def _named(
         raise failure from None
 
 
+@contextmanager
+def _alerts_noted(tls: TlsContexts) -> Generator[None]:
+    """Have the files read again: TLS 1.3 tells a refused certificate after the handshake."""
+    try:
+        yield
+    except TlsError:
+        tls.handshake_failed()
+        raise
+
+
 def _until_s(timeout_s: float | None, now: Clock) -> float:
     return (current_attempt() or WireAttempt(float("inf"), now)).until_s(timeout_s)
 
@@ -362,7 +379,12 @@ def _countdown(found: tuple[Address, ...]) -> Iterator[tuple[int, Address]]:
 
 
 def _open(address: Address, registry: SocketRegistry, now: Clock) -> _Channel:
-    sock = socket.socket(address.family, socket.SOCK_STREAM)
+    try:
+        sock = socket.socket(address.family, socket.SOCK_STREAM)
+    except OSError as error:
+        if error.errno in _EXHAUSTED:
+            raise NoSocketError from None
+        raise
     registry.add(sock)
     sock.settimeout(0)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -23,10 +23,14 @@ from resilient_ov.domain.exchange import (
     Evidence,
     Failure,
     FailureKind,
+    ReadMessages,
     Success,
 )
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
+MAX_PAGE_BYTES: Final = 4 * 1024 * 1024
+"""Of a page with several lines: parsing one body holds the interpreter for about 8 ms a MiB, and
+the caller asks for half the lines when a page is too large."""
 
 # -- the table --------------------------------------------------------------------------------
 
@@ -60,6 +64,12 @@ _BY_CLASS: Final[Mapping[int, FailureKind]] = {
 _PROVIDER_DETAILS: Final = ("upstream_status_code", "upstream_error_type", "upstream_message")
 _CODE: Final = re.compile(r"[A-Z_]{1,64}")
 _SECONDS: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?")
+
+
+def max_body_bytes(command: Command) -> int:
+    """Return the size above which an answer to ``command`` is not read."""
+    several_lines = isinstance(command, ReadMessages) and command.limit > 1
+    return MAX_PAGE_BYTES if several_lines else MAX_BODY_BYTES
 
 
 def failed(error: httpx.TransportError, attempt: WireAttempt | None) -> Failure:

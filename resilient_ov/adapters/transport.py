@@ -19,6 +19,7 @@ import httpx
 
 from resilient_ov.adapters.network import (
     AsyncNetwork,
+    NoSocketError,
     SocketRegistry,
     SyncNetwork,
     TlsError,
@@ -65,6 +66,7 @@ _NAMES: Final[dict[type[Exception], type[httpx.TransportError]]] = {
     httpcore.LocalProtocolError: httpx.LocalProtocolError,
     httpcore.RemoteProtocolError: httpx.RemoteProtocolError,
     NoSlotError: httpx.PoolTimeout,
+    NoSocketError: httpx.PoolTimeout,
 }
 
 
@@ -211,9 +213,9 @@ class AsyncDeadlineTransport(httpx.AsyncBaseTransport):
         attempt = _begin(request, self._now)
         async with contextlib.AsyncExitStack() as held:
             with entered(attempt), _named(request), _cut(attempt):
+                wait_s = _pool_wait_s(request, attempt, self._now)
+                await held.enter_async_context(self._pools.slot(wait_s))
                 async with _backstop(attempt, self._now, request):
-                    wait_s = _pool_wait_s(request, attempt, self._now)
-                    await held.enter_async_context(self._pools.slot(wait_s))
                     answer = await self._sent(_pool_request(request), held)
             body = _AsyncBody(answer, request, attempt, held.pop_all(), self._now)
         return _response(answer, body)

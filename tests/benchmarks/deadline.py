@@ -62,7 +62,7 @@ class Fault:
     https: bool = False
     host: str | None = None
     connections: int = 20
-    expected: FailureKind = FailureKind.TIMEOUT
+    expected: tuple[FailureKind, ...] = (FailureKind.TIMEOUT,)
 
 
 FAULTS = (
@@ -75,7 +75,8 @@ FAULTS = (
         name="pool wait",
         rules=(Rule(on="any", do="hang"),),
         connections=1,
-        expected=FailureKind.SATURATED,
+        # A call that is only scheduled after its deadline does not even ask for a connection.
+        expected=(FailureKind.SATURATED, FailureKind.TIMEOUT),
     ),
 )
 
@@ -155,7 +156,7 @@ def _sample(
 
 
 def _checked(answer: object, fault: Fault) -> None:
-    if not isinstance(answer, Failure) or answer.kind is not fault.expected:
+    if not isinstance(answer, Failure) or answer.kind not in fault.expected:
         raise SystemExit(f"{fault.name}: expected {fault.expected}, got {answer}")
 
 
@@ -313,9 +314,8 @@ def _report(
         f"deadline overshoot in ms; seed {asked.seed}, {asked.samples} a cell, {asked.lanes} lanes"
     )
     print(f"{'fault':16}{'colour':8}{'kind':7}{'budget':>8}{'n':>5}{'p50':>8}{'p99':>8}{'max':>8}")
-    cells = dict.fromkeys(
-        (s.fault, s.colour, s.command, s.budget_s) for s in sorted(samples, key=_order)
-    )
+    ordered = sorted(samples, key=_order)
+    cells = dict.fromkeys((s.fault, s.colour, s.command, s.budget_s) for s in ordered)
     for cell in cells:
         found = [
             s.overshoot_ms for s in samples if (s.fault, s.colour, s.command, s.budget_s) == cell
@@ -336,9 +336,8 @@ def _report(
         ):
             failed |= value > bound
             print(f"{figure:44}{value:10.1f}{bound:10.1f}{len(found):10}")
-        print(
-            f"{f'{colour}: bare sleep p99, ms':44}{_percentile(sleeps, 0.99):10.1f}{'':10}{len(sleeps):10}"
-        )
+        figure = f"{colour}: bare sleep p99, ms"
+        print(f"{figure:44}{_percentile(sleeps, 0.99):10.1f}{'':10}{len(sleeps):10}")
     for figure, was, now in zip(("threads", "file descriptors"), before, after, strict=True):
         failed |= now > was
         print(f"{f'{figure} 1 s later':44}{now:10}{was:10}")

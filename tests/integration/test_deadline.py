@@ -15,19 +15,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
+from resilient_ov.adapters import replies
 from resilient_ov.adapters.resolver import Resolver
 from resilient_ov.adapters.tls import TlsContexts
 from resilient_ov.adapters.transport import DEADLINE, AsyncDeadlineTransport, DeadlineTransport
-from resilient_ov.domain.exchange import Evidence, Failure, FailureKind, Success
+from resilient_ov.domain.exchange import Evidence, Failure, FailureKind, ReadMessages, Success
 from resilient_ov.settings import LimitSettings, TimeoutSettings, TlsSettings
 from resilient_ov.testing.script import Rule
 from resilient_ov.testing.scripted_server import ScriptedServer
-from tests.integration.faulty import FIND, AsyncClient, Client, add, attempt, settings
+from tests.integration.faulty import FIND, ME, AsyncClient, Client, add, attempt, settings
 
 BUDGET_S = 0.15
 Make = Callable[..., Client]
@@ -131,6 +133,47 @@ def test_announced_size_above_the_cap_is_not_read(client_of: Make) -> None:
     with ScriptedServer(large) as server:
         failure = client_of(settings(server.url)).failure(FIND)
         assert (failure.kind, failure.too_large) == (FailureKind.PROTOCOL, True)
+
+
+def test_page_that_is_too_large_can_be_read_in_parts(client_of: Make) -> None:
+    with ScriptedServer() as server:
+        client = client_of(settings(server.url))
+        for number in range(2):
+            client.value(add(f"{number}" + "x" * 3_000_000))
+        page = ReadMessages(identity=ME, session_id="df_s", archive=None, offset=0, limit=2)
+        assert client.failure(page).too_large
+        for offset in range(2):
+            assert len(client.value(replace(page, offset=offset, limit=1)).lines) == 1
+
+
+def test_large_answer_that_is_read_too_late_was_still_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ScriptedServer() as server:
+        server.store.remember("acme", "df_me", "green tea " * 50_000)
+        client = AsyncClient(settings(server.url))
+        honest = replies.answered
+
+        def slow(*args: Any) -> Any:
+            time.sleep(0.6)
+            return honest(*args)
+
+        monkeypatch.setattr(replies, "answered", slow)
+        failure = client.failure(FIND, 0.5)
+        assert (failure.kind, failure.evidence) == (FailureKind.TIMEOUT, ANSWERED)
+        assert failure.status == 200
+        client.close()
+
+
+def test_large_answer_is_read_on_the_loop_when_no_thread_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ScriptedServer() as server:
+        server.store.remember("acme", "df_me", "green tea " * 50_000)
+        client = AsyncClient(settings(server.url))
+        monkeypatch.setattr(client.server._decoders, "start", lambda _work: None)
+        assert len(client.value(FIND)) == 1
+        client.close()
 
 
 def test_large_answer_below_the_cap_is_read(client_of: Make) -> None:

@@ -1,10 +1,12 @@
 """Connections across loops, threads and forks; identity, trust and silence of the HTTP layer."""
 
 import asyncio
+import errno
 import gc
 import json
 import logging
 import os
+import socket
 import ssl
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from opentelemetry.instrumentation.httpx import (
     SyncOpenTelemetryTransport,
 )
 
+from resilient_ov.adapters import network
 from resilient_ov.adapters.credentials import CredentialError
 from resilient_ov.adapters.memory_server import AsyncHttpxMemoryServer, HttpxMemoryServer
 from resilient_ov.domain.exchange import (
@@ -295,6 +298,23 @@ def test_servers_that_are_never_closed_leave_no_warning() -> None:
         assert told == []
 
 
+def test_no_free_descriptor_is_our_own_saturation(
+    client_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedServer() as server:
+        client = client_of(settings(server.url))
+
+        def exhausted(*_: object) -> socket.socket:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(network.socket, "socket", exhausted)
+            failure = client.failure(FIND)
+        assert (failure.kind, failure.evidence) == (FailureKind.SATURATED, Evidence.NOT_SENT)
+        assert client.healed == 0
+        client.value(FIND)
+
+
 # -- fork -------------------------------------------------------------------------------------
 
 _FORKED = """
@@ -489,6 +509,32 @@ def test_missing_client_certificate_is_a_tls_failure(client_of: Make, authority:
         found = settings(server.url, tls=TlsSettings(ca_file=authority.ca_file))
         failure = client_of(found).failure(FIND)
         assert (failure.kind, failure.evidence) == (FailureKind.TLS, Evidence.NOT_SENT)
+
+
+def test_client_certificate_refused_after_the_handshake_is_read_again(
+    client_of: Make, authority: Authority, tmp_path: Path
+) -> None:
+    other_folder = tmp_path / "other"
+    other_folder.mkdir()
+    other = Authority(other_folder)
+    tls = authority.server("localhost", client_ca=other)
+    with ScriptedServer(tls=tls) as server:
+        shown = authority.client()
+        client = client_of(settings(server.url, tls=shown))
+        # The server resets the connection; whether its reason arrives before is a matter of luck.
+        kinds = {client.failure(FIND).kind for _ in range(5)}
+        assert FailureKind.TLS in kinds
+        assert kinds <= {FailureKind.TLS, FailureKind.RESET}
+        accepted = other.client()
+        for old, new in (
+            (shown.client_cert_file, accepted.client_cert_file),
+            (shown.client_key_file, accepted.client_key_file),
+        ):
+            assert old is not None
+            assert new is not None
+            old.write_bytes(new.read_bytes())
+        answers = [client.send(FIND) for _ in range(5)]
+        assert isinstance(answers[-1], Success)
 
 
 def test_rotated_authority_is_picked_up_after_one_failure(

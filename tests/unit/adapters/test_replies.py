@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -21,6 +22,7 @@ from resilient_ov.domain.exchange import (
     Failure,
     FailureKind,
     Identity,
+    ReadMessages,
     Search,
     Success,
     WireMessage,
@@ -347,6 +349,13 @@ def test_reply_cut_by_the_peer_is_a_reset() -> None:
 def test_attempt_that_never_began_sent_nothing() -> None:
     found = replies.failed(httpx.ConnectError("x"), None)
     assert (found.evidence, found.wire_s, found.byte_received) == (Evidence.NOT_SENT, 0.0, False)
+
+
+def test_page_of_several_lines_has_a_smaller_cap() -> None:
+    page = ReadMessages(identity=ME, session_id="s", archive=None, offset=0, limit=2)
+    assert replies.max_body_bytes(page) == 4 * 1024 * 1024
+    assert replies.max_body_bytes(replace(page, limit=1)) == 8 * 1024 * 1024
+    assert replies.max_body_bytes(FIND) == 8 * 1024 * 1024
 
 
 def test_too_large_leaves_the_outcome_open() -> None:
