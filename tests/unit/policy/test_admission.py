@@ -299,6 +299,16 @@ def test_limit_keeps_a_probe_waiting_and_its_place_free() -> None:
     assert rig.permit().changes != ()
 
 
+def test_admitted_first_attempts_pay_for_retries() -> None:
+    rig = Rig()
+    for _ in range(10):
+        rig.permit(attempt_no=2).cancel()
+    rig.succeed(times=9)
+    assert rig.ask(attempt_no=2) == RetryBudgetSpent()
+    rig.succeed()
+    assert isinstance(rig.ask(attempt_no=2), Permit)
+
+
 def test_spent_retry_budget_takes_no_place_and_no_probe() -> None:
     rig = Rig(limits=LimitSettings(read_in_flight=1))
     for _ in range(10):
@@ -637,6 +647,15 @@ def test_shadow_sends_and_tells_what_it_would_have_refused() -> None:
     assert inside.would_refuse is None
     rig.fail(BREAK, times=5)
     assert rig.permit().would_refuse is RefusalReason.OPEN
+
+
+def test_who_is_let_in_by_shadow_does_not_wait_any_more() -> None:
+    rig = Rig(limits=LimitSettings(read_in_flight=1))
+    rig.switch("recall", Mode.SHADOW)
+    permits = [rig.permit(), rig.permit()]
+    for permit in permits:
+        permit.cancel()
+    assert rig.permit().would_refuse is None
 
 
 def test_shadow_leaves_the_state_as_if_it_had_refused() -> None:

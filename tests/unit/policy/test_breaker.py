@@ -247,6 +247,11 @@ def test_lost_probe_is_given_up_when_its_lease_ends() -> None:
     assert breaker.succeed(found, 9.2, 0.1) is not None
 
 
+def test_outcome_at_the_end_of_the_lease_counts() -> None:
+    breaker = opened()
+    assert breaker.succeed(admit(breaker, 5.0, lease_s=3.0), 8.0, 3.0) is not None
+
+
 def test_late_ignore_of_a_lost_probe_does_not_free_the_next() -> None:
     breaker = opened()
     lost = admit(breaker, 5.0)
@@ -276,7 +281,9 @@ def test_failure_from_before_closing_does_not_count_after_it() -> None:
 
 
 def test_old_samples_are_forgotten_when_it_closes() -> None:
-    breaker = opened()
+    breaker = made()
+    feed(breaker, "fsfsfsfsff")
+    assert breaker.state is OPEN
     breaker.succeed(admit(breaker, 5.0), 5.1, 0.1)
     assert feed(breaker, "ffff", now_s=5.2) is None
 

@@ -164,7 +164,8 @@ def test_changed_key_lets_everybody_go() -> None:
     assert holds.clear() == [alone(A, None), alone(B, None), host(None)]
     assert holds.quiet
     assert holds.blocked_until_s(A, 0.0) is None
-    assert holds.report(old, NO_KEY, A, 0.0) == []
+    for _ in range(3):
+        assert holds.report(old, NO_KEY, A, 0.0) == [], "said of the old key"
     assert holds.clear() == []
 
 
