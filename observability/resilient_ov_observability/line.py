@@ -2,24 +2,42 @@
 
 Rule: only what the allow-list permits is written, and nothing but printable ASCII, so that no
 value can forge a line. structlog renders with processors of our own, whatever the host has
-configured; without structlog the line is the same.
+configured; without structlog the line is the same. A host whose handlers hang is held by them
+twice, not for ever.
 """
 
 import json
 import logging
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Final
 
 from resilient_ov_observability import redaction
 from resilient_ov_observability.optional import optional
 
 # Imported with this module, not with the first line: it takes longer than a call may.
-_structlog: Final = optional("structlog.stdlib") and optional("structlog")
+_structlog: Final[Any] = optional("structlog")
+
+
+def _nothing(_value: object) -> None:
+    """Stand for a value that is no JSON."""
+
+
+_encode: Final = json.JSONEncoder(ensure_ascii=True, default=_nothing).encode
+
+SLOW_WRITE_S: Final = 0.25
+"""A handler of the host that takes longer than this has held its caller."""
+SLOW_WRITES: Final = 2
+"""So many in a row and lines are left out for a while; one may be a process that was stopped."""
+REST_S: Final = 30.0
+
+
+class LogHeldError(Exception):
+    """The host's log handlers hold their callers; lines are left out for a while."""
 
 
 def to_json(fields: Any, **_settings: Any) -> str:
     """Return one line of ASCII; control characters and line separators are escaped."""
-    return json.dumps(fields, ensure_ascii=True, separators=(", ", ": "), default=lambda _: None)
+    return _encode(fields)
 
 
 def _permitted(
@@ -29,41 +47,71 @@ def _permitted(
 
 
 class LineWriter:
-    """Writes lines to one logger. Thread-safe; never raises."""
+    """Writes lines to one logger. Thread-safe."""
 
-    def __init__(self, logger_name: str) -> None:
+    def __init__(self, logger_name: str, monotonic_s: Callable[[], float]) -> None:
         self._logger = logging.getLogger(logger_name)
-        self._bound = _bound(self._logger)
+        self._monotonic_s = monotonic_s
+        self._render = _renderer(self._logger)
+        self._slow_writes = 0
+        self._rests_until_s = float("-inf")
+        self.wants = self._logger.isEnabledFor
+        """Tells whether a line of a level would be seen at all."""
 
-    def wants(self, level: int) -> bool:
-        """Tell whether a line of this level would be seen at all."""
-        return self._logger.isEnabledFor(level)
+    def write(self, level: int, event: str, fields: dict[str, Any]) -> None:
+        """Write one line; ``event`` is one of our own names.
 
-    def write(self, level: int, event: str, fields: Mapping[str, object]) -> None:
-        """Write one line; ``event`` is one of our own names."""
+        Raises:
+            LogHeldError: after the line was written, when writing has held its callers for too
+                long; the next lines are left out for 30 s.
+        """
         if not self.wants(level):
             return
-        if self._bound is not None:
+        began_s = self._monotonic_s()
+        if began_s < self._rests_until_s:
+            return
+        self._logger.log(level, self._line(event, fields))
+        now_s = self._monotonic_s()
+        if now_s - began_s <= SLOW_WRITE_S:
+            self._slow_writes = 0
+            return
+        self._slow_writes += 1
+        if self._slow_writes >= SLOW_WRITES:
+            self._slow_writes = 0
+            self._rests_until_s = now_s + REST_S
+            raise LogHeldError
+
+    def _line(self, event: str, fields: dict[str, Any]) -> str:
+        if self._render is not None:
             try:
-                self._bound.log(level, event, **fields)
+                return self._render(event, fields)
             except Exception:  # noqa: BLE001 - a broken renderer must not cost the line
-                self._bound = None
-            else:
-                return
-        self._logger.log(level, to_json(_permitted(None, "", {"event": event, **fields})))
+                self._render = None
+        return to_json(_permitted(None, "", {"event": event, **fields}))
 
 
-def _bound(logger: logging.Logger) -> Any:
-    """Return structlog's logger around ``logger``, or None when structlog does not work."""
+def _renderer(logger: logging.Logger) -> Callable[[str, dict[str, Any]], str] | None:
+    """Return structlog's way from an event to a line, or None when structlog does not work."""
     if _structlog is None:
         return None
     try:
-        return _structlog.wrap_logger(
+
+        class Renderer(_structlog.BoundLoggerBase):  # type: ignore[misc]
+            """Runs the processors; writing is ours, with the level of the line."""
+
+            def render(self, event: str, fields: dict[str, Any]) -> str:
+                arguments, _keywords = self._process_event("log", event, fields)
+                line: str = arguments[0]
+                return line
+
+        wrapped = _structlog.wrap_logger(
             logger,
             processors=[_permitted, _structlog.processors.JSONRenderer(serializer=to_json)],
-            wrapper_class=_structlog.stdlib.BoundLogger,
+            wrapper_class=Renderer,
             context_class=dict,
             cache_logger_on_first_use=False,
-        ).bind()
+        )
+        render: Callable[[str, dict[str, Any]], str] = wrapped.bind().render
     except Exception:  # noqa: BLE001 - the same line is written without it
         return None
+    return render

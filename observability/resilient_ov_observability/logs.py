@@ -6,6 +6,7 @@ failures are ERROR. What a line says is in `wording.py`.
 """
 
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from logging import DEBUG
 from typing import Any, Final
@@ -16,11 +17,12 @@ from resilient_ov.events.sinks import Handler
 from resilient_ov_observability import redaction, wording
 from resilient_ov_observability.after_fork import renew_in_children
 from resilient_ov_observability.limits import Limiter
-from resilient_ov_observability.line import LineWriter
+from resilient_ov_observability.line import LineWriter, to_json
 from resilient_ov_observability.outages import News, Outages
 from resilient_ov_observability.wording import Line
 
 LOGGER_NAME: Final = "resilient_ov"
+RECENT_LINES: Final = 200
 
 _NO_OUTAGE: Final = frozenset({events.DegradeReason.SCOPE, events.DegradeReason.SYNC_ON_LOOP})
 
@@ -39,7 +41,7 @@ class LogSink:
     ) -> None:
         self._clock = clock
         self._account_alias = account_alias
-        self._writer = LineWriter(logger_name)
+        self._writer = LineWriter(logger_name, clock.monotonic_s)
         self.renew_after_fork()
         self._handlers: dict[type, Handler] = {
             kind: self._said(words) for kind, words in wording.WORDING.items()
@@ -68,8 +70,16 @@ class LogSink:
         """Tell that the metrics port is taken, so that this process shows no page for now."""
         self._say(wording.port_in_use())
 
+    def recent(self) -> list[str]:
+        """Return the last lines above DEBUG, oldest first, at most 200; whatever the log level."""
+        return [
+            to_json({"event": event, **redaction.clean(fields)})
+            for event, fields in list(self._recent)
+        ]
+
     def renew_after_fork(self) -> None:
         """Begin with no outage and nothing held back."""
+        self._recent: deque[tuple[str, wording.Fields]] = deque(maxlen=RECENT_LINES)
         self._lock = threading.Lock()
         self._limiter = Limiter()
         self._outages = Outages()
@@ -96,17 +106,16 @@ class LogSink:
                 return
             fields = limited
         origin = line.origin
-        self._writer.write(
-            line.level,
-            line.event,
-            {
-                **fields,
-                "account_alias": self._account_alias,
-                "user_hash": origin.user_hash,
-                "session_hash": origin.session_hash,
-                "trace_id": origin.trace_id,
-            },
-        )
+        told = {
+            **fields,
+            "account_alias": self._account_alias,
+            "user_hash": origin.user_hash,
+            "session_hash": origin.session_hash,
+            "trace_id": origin.trace_id,
+        }
+        if line.level > DEBUG:
+            self._recent.append((line.event, told))
+        self._writer.write(line.level, line.event, told)
 
     def _limited(self, line: Line) -> wording.Fields | None:
         """Return the fields with what was held back before, or None to hold this line back."""
@@ -133,7 +142,7 @@ class LogSink:
     def _operation(self, event: events.OperationFinished) -> None:
         if event.status is events.OperationStatus.OK and self._outages.current:
             self._succeeded(event.group)
-        if event.status not in wording.QUIET_STATUSES or self._writer.wants(DEBUG):
+        if self._writer.wants(DEBUG) or event.status not in wording.QUIET_STATUSES:
             self._say(wording.operation(event))
 
     def _breaker(self, event: events.BreakerChanged) -> None:

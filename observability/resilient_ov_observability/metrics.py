@@ -96,6 +96,9 @@ class MetricsSink:
         self._in_flight = {group: _slot("openviking_in_flight", group) for group in events.ENTERED}
         self._misfit = _slot("openviking_sink_errors_total", events.SinkName.METRICS)
         self._handlers = {kind: self._guarded(handle) for kind, handle in self._table().items()}
+        # The two on the path of every success guard themselves: a wrapper would cost as much as
+        # the counting.
+        self._handlers |= {events.OperationFinished: self._operation, events.InFlight: self._flight}
         for group in events.ENTERED:
             self._switch(events.SwitchChanged(group=group, mode=events.SwitchMode.NORMAL))
         renew_in_children(self)
@@ -123,9 +126,7 @@ class MetricsSink:
     def _table(self) -> dict[type, Handler]:
         return {
             events.CallFinished: self._call,
-            events.OperationFinished: self._operation,
             events.AttemptFailed: self._attempt,
-            events.InFlight: self._flight,
             events.RetryScheduled: lambda e: self._add(
                 "openviking_retries_total", e.operation, e.reason
             ),
@@ -177,10 +178,17 @@ class MetricsSink:
     # -- the path of every success
 
     def _operation(self, event: events.OperationFinished) -> None:
-        slots = self._operations[event.operation]
-        self._store.record(
-            slots.counters[event.status], slots.duration, event.duration_s, self._exemplar(event)
-        )
+        try:
+            slots = self._operations[event.operation]
+            self._store.record(
+                slots.counters[event.status],
+                slots.duration,
+                event.duration_s,
+                event.origin.trace_id if self._span_trace_id is None else self._exemplar(event),
+            )
+        except Exception:  # noqa: BLE001 - counted, and memory goes on
+            self._store.add(self._misfit, 1.0)
+            return
         if event.status is not events.OperationStatus.OK:
             return
         if self._uptime.succeeded():
@@ -190,15 +198,18 @@ class MetricsSink:
             slots.succeeded_s = now_s
             self._set.gauges.set(slots.last_success, self._holder, now_s)
 
+    def _flight(self, event: events.InFlight) -> None:
+        try:
+            self._store.add(self._in_flight[event.group], event.change)
+        except Exception:  # noqa: BLE001 - counted, and memory goes on
+            self._store.add(self._misfit, 1.0)
+
     def _call(self, event: events.CallFinished) -> None:
         slots = self._calls[event.call]
         self._store.record(
             slots.counters[event.outcome], slots.duration, event.duration_s, self._exemplar(event)
         )
         self._store.record((), slots.overshoot, event.overshoot_s)
-
-    def _flight(self, event: events.InFlight) -> None:
-        self._store.add(self._in_flight[event.group], event.change)
 
     def _exemplar(self, event: events.OperationFinished | events.CallFinished) -> str | None:
         if self._span_trace_id is not None and (trace_id := self._span_trace_id()) is not None:

@@ -124,11 +124,14 @@ def permit(field: str, value: object) -> object:
 
 def clean(fields: Mapping[str, object]) -> dict[str, object]:
     """Return the fields that may leave; order is kept, empty ones are left out."""
-    return {
-        name: permitted
-        for name, value in fields.items()
-        if (permitted := permit(name, value)) is not None
-    }
+    kept: dict[str, object] = {}
+    for name, value in fields.items():
+        if value is None:
+            continue
+        check = ALLOWED.get(name)
+        if check is not None and (permitted := check(value)) is not None:
+            kept[name] = permitted
+    return kept
 
 
 def exemplar_trace_id(trace_id: str) -> str | None:

@@ -19,6 +19,7 @@ from resilient_ov_observability import redaction
 from resilient_ov_observability.http_spans import transport_wraps
 from resilient_ov_observability.optional import optional
 from resilient_ov_observability.version import VERSION
+from resilient_ov_observability.wording import operation_event
 
 _NAMES: Final = {call: f"openviking.{call}" for call in events.Call}
 _ATTRIBUTES: Final = {
@@ -110,7 +111,7 @@ class TraceSink:
             mine.breaker_state = self._breakers.get(event.group, events.BreakerState.CLOSED)
         if event.status in (events.OperationStatus.ERROR, events.OperationStatus.UNKNOWN):
             mine.happened(
-                f"openviking.{event.operation}",
+                operation_event(event.operation),
                 operation=event.operation,
                 reason=event.reason,
                 error_type=event.error_type,

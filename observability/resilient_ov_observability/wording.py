@@ -9,7 +9,7 @@ from logging import DEBUG, ERROR, INFO, WARNING
 from typing import Any, Final
 
 from resilient_ov import events
-from resilient_ov.domain.exchange import FailureKind
+from resilient_ov.domain.exchange import FailureKind, Operation
 from resilient_ov_observability.outages import Outage
 
 MINUTE_S: Final = 60.0
@@ -41,6 +41,14 @@ QUIET_STATUSES: Final = frozenset(
 """A refusal is no news: the breaker, hold or switch behind it has been told."""
 
 
+_OPERATION_EVENTS: Final = {operation: f"openviking.{operation}" for operation in Operation}
+
+
+def operation_event(operation: Operation) -> str:
+    """Return the name of an operation's event; a closed word even if the operation is none."""
+    return _OPERATION_EVENTS.get(operation, "openviking.operation")
+
+
 def operation(event: events.OperationFinished) -> Line:
     """``openviking.<operation>``: one operation call."""
     if event.status in QUIET_STATUSES:
@@ -61,7 +69,7 @@ def operation(event: events.OperationFinished) -> Line:
         "task_id": event.task_id,
     }
     return Line(
-        level=level, event=f"openviking.{event.operation}", fields=fields, origin=event.origin
+        level=level, event=operation_event(event.operation), fields=fields, origin=event.origin
     )
 
 

@@ -12,13 +12,6 @@ from resilient_ov.events.labels import Call, SinkName
 
 Handler = Callable[[Any], None]
 
-SLOW_EMIT_S = 0.25
-"""Longer than this and the sink has held its caller."""
-SLOW_EMITS = 2
-"""So many in a row and it is counted and rested; one alone may be a process that was stopped."""
-REST_S = 30.0
-"""How long a sink that held its callers is left out."""
-
 
 class EventSink(Protocol):
     """Takes events. Safe from any thread and any event loop; never raises, never blocks."""
@@ -60,42 +53,24 @@ class NullSink:
         """Take one event."""
 
 
-def fan_out(
-    sinks: Mapping[SinkName, EventSink], *, monotonic_s: Callable[[], float] | None = None
-) -> EventSink:
+def fan_out(sinks: Mapping[SinkName, EventSink]) -> EventSink:
     """Return one sink that passes each event to all of ``sinks``.
 
     A sink that raises does not keep the others from the event; the others are told by a
-    ``SinkError``, about which nobody is told again if it fails too. With a clock, a sink that
-    holds its caller for more than 0.25 s twice in a row is told the same way and left out for
-    30 s; metrics and status, which wait for nobody, never are.
+    ``SinkError``, about which nobody is told again if it fails too.
     """
-    return _FanOut(sinks, monotonic_s)
-
-
-_NEVER_WAITING = frozenset({SinkName.METRICS, SinkName.STATUS})
+    return _FanOut(sinks)
 
 
 class _Branch:
-    """One sink and when it may be used again."""
+    """One sink and its handlers, if it named them."""
 
-    __slots__ = ("handlers", "name", "rests_until_s", "sink", "slow_emits")
+    __slots__ = ("handlers", "name", "sink")
 
     def __init__(self, name: SinkName, sink: EventSink) -> None:
         self.name = name
         self.sink = sink
         self.handlers: Mapping[type, Handler] | None = None
-        self.rests_until_s = float("-inf")
-        self.slow_emits = 0
-
-    def took(self, emit_s: float, now_s: float) -> bool:
-        """Note how long an emit took; True when the sink is to be rested from now on."""
-        self.slow_emits = self.slow_emits + 1 if emit_s > SLOW_EMIT_S else 0
-        if self.slow_emits < SLOW_EMITS or self.name in _NEVER_WAITING:
-            return False
-        self.slow_emits = 0
-        self.rests_until_s = now_s + REST_S
-        return True
 
     def handler(self, kind: type) -> Handler | None:
         return self.sink.emit if self.handlers is None else self.handlers.get(kind)
@@ -104,13 +79,10 @@ class _Branch:
 class _FanOut:
     """Passes events on; the handlers of an event class are looked up once."""
 
-    __slots__ = ("_branches", "_monotonic_s", "_routes")
+    __slots__ = ("_branches", "_routes")
 
-    def __init__(
-        self, sinks: Mapping[SinkName, EventSink], monotonic_s: Callable[[], float] | None
-    ) -> None:
+    def __init__(self, sinks: Mapping[SinkName, EventSink]) -> None:
         self._branches = tuple(_Branch(name, sink) for name, sink in sinks.items())
-        self._monotonic_s = monotonic_s
         self._routes: dict[type, tuple[tuple[_Branch, Handler], ...]] = {}
         for branch in self._branches:
             if isinstance(branch.sink, RoutedSink):
@@ -124,25 +96,11 @@ class _FanOut:
         route = self._routes.get(type(event))
         if route is None:
             route = self._route(type(event))
-        if self._monotonic_s is None:
-            for branch, handle in route:
-                try:
-                    handle(event)
-                except Exception:  # noqa: BLE001 - whatever a sink does wrong is counted, not raised
-                    self._tell(branch)
-            return
-        began_s = self._monotonic_s()
         for branch, handle in route:
-            if began_s < branch.rests_until_s:
-                continue
             try:
                 handle(event)
             except Exception:  # noqa: BLE001 - whatever a sink does wrong is counted, not raised
                 self._tell(branch)
-            now_s = self._monotonic_s()
-            if branch.took(now_s - began_s, now_s):
-                self._tell(branch)
-            began_s = now_s
 
     def _route(self, kind: type) -> tuple[tuple[_Branch, Handler], ...]:
         found = ((branch, branch.handler(kind)) for branch in self._branches)

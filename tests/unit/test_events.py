@@ -44,24 +44,6 @@ class Routed(Recorder):
         return {PoolHealed: self.emit}
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-class Slow(Recorder):
-    def __init__(self, clock: Clock, takes_s: float) -> None:
-        super().__init__()
-        self.clock, self.takes_s = clock, takes_s
-
-    def emit(self, event: Event) -> None:
-        super().emit(event)
-        self.clock.now_s += self.takes_s
-
-
 def operation(**changes: typing.Any) -> OperationFinished:
     facts: dict[str, typing.Any] = {
         "operation": Operation.SEARCH,
@@ -124,12 +106,10 @@ def test_a_routed_sink_gets_only_what_it_asked_for():
     assert routed.events == [PoolHealed()]
 
 
-@pytest.mark.parametrize("clock", [None, Clock()], ids=["no clock", "clock"])
-def test_a_raising_sink_is_told_to_the_others_and_keeps_nothing_from_them(clock):
+def test_a_raising_sink_is_told_to_the_others_and_keeps_nothing_from_them():
     before, after = Recorder(), Recorder()
     out = fan_out(
         {SinkName.METRICS: before, SinkName.LOG: Raising(), SinkName.STATUS: after},
-        monotonic_s=clock,
     )
     out.emit(PoolHealed())
     error = SinkError(sink=SinkName.LOG)
@@ -154,53 +134,6 @@ def test_a_sink_that_cannot_even_name_its_handlers_is_left_out_and_told():
     out = fan_out({SinkName.METRICS: Broken(), SinkName.STATUS: seen})
     out.emit(PoolHealed())
     assert seen.events == [SinkError(sink=SinkName.METRICS), PoolHealed()]
-
-
-def test_a_sink_that_holds_its_caller_is_counted_and_rested():
-    clock, seen = Clock(), Recorder()
-    slow = Slow(clock, takes_s=5.0)
-    out = fan_out({SinkName.LOG: slow, SinkName.STATUS: seen}, monotonic_s=clock)
-    for _ in range(10):
-        out.emit(PoolHealed())
-    assert len(slow.events) == 2
-    assert seen.events.count(SinkError(sink=SinkName.LOG)) == 1
-    assert seen.events.count(PoolHealed()) == 10
-    clock.now_s += 30.0
-    out.emit(PoolHealed())
-    assert len(slow.events) == 3
-
-
-def test_one_slow_emit_of_a_stopped_process_rests_nothing():
-    clock = Clock()
-    sink = Slow(clock, takes_s=20.0)
-    out = fan_out({SinkName.LOG: sink}, monotonic_s=clock)
-    out.emit(PoolHealed())
-    sink.takes_s = 0.0
-    out.emit(PoolHealed())
-    sink.takes_s = 20.0
-    out.emit(PoolHealed())
-    sink.takes_s = 0.0
-    out.emit(PoolHealed())
-    assert len(sink.events) == 4
-
-
-@pytest.mark.parametrize("name", [SinkName.METRICS, SinkName.STATUS])
-def test_sinks_that_wait_for_nobody_are_never_rested(name):
-    clock = Clock()
-    sink = Slow(clock, takes_s=5.0)
-    out = fan_out({name: sink}, monotonic_s=clock)
-    for _ in range(5):
-        out.emit(PoolHealed())
-    assert len(sink.events) == 5
-
-
-def test_a_sink_that_is_quick_enough_is_never_rested():
-    clock = Clock()
-    quick = Slow(clock, takes_s=0.2)
-    out = fan_out({SinkName.LOG: quick}, monotonic_s=clock)
-    for _ in range(10):
-        out.emit(PoolHealed())
-    assert len(quick.events) == 10
 
 
 def test_the_fan_out_is_itself_a_sink():

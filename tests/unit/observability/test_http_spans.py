@@ -202,9 +202,12 @@ def test_a_host_that_suppresses_spans_gets_none_and_its_own_span_is_left_alone(
     spans, colour, error
 ):
     host = spans.provider.get_tracer("host")
-    with host.start_as_current_span("host"), suppress_http_instrumentation():
-        with contextlib.suppress(httpx.ReadTimeout):
-            send(Server(error=error), request(), colour=colour, spans=True)
+    with (
+        host.start_as_current_span("host"),
+        suppress_http_instrumentation(),
+        contextlib.suppress(httpx.ReadTimeout),
+    ):
+        send(Server(error=error), request(), colour=colour, spans=True)
     assert dict(spans.only.attributes) == {}
     assert spans.only.status.status_code is StatusCode.UNSET
 

@@ -579,10 +579,65 @@ def test_a_structlog_that_cannot_wrap_is_done_without(monkeypatch, clock, lines)
 
 
 def test_a_structlog_that_breaks_later_costs_no_line(sink, lines):
-    sink._writer._bound = types.SimpleNamespace(log=noisy)
+    sink._writer._render = noisy
     sink.emit(operation())
     sink.emit(operation())
     assert len(lines.named("openviking.search")) == 2
+
+
+class Hanging(logging.Handler):
+    """A host's handler that takes its time."""
+
+    def __init__(self, clock, takes_s):
+        super().__init__()
+        self.clock, self.takes_s, self.seen = clock, takes_s, 0
+
+    def emit(self, record):
+        self.seen += 1
+        self.clock.now_s += self.takes_s
+
+
+@pytest.fixture
+def hanging(clock):
+    handler = Hanging(clock, takes_s=5.0)
+    logging.getLogger("resilient_ov").addHandler(handler)
+    yield handler
+    logging.getLogger("resilient_ov").removeHandler(handler)
+
+
+def switched():
+    return events.SwitchChanged(group=events.Group.RECALL, mode=events.SwitchMode.SHADOW)
+
+
+def test_handlers_that_hang_are_counted_and_left_alone_for_a_while(lines, clock, hanging):
+    counted = []
+    status = types.SimpleNamespace(emit=counted.append)
+    sink = LogSink(clock=clock)
+    out = events.fan_out({events.SinkName.LOG: sink, events.SinkName.STATUS: status})
+    for _ in range(10):
+        out.emit(switched())
+    assert hanging.seen == 2
+    assert counted.count(events.SinkError(sink=events.SinkName.LOG)) == 1
+    clock.now_s += 30.0
+    out.emit(switched())
+    assert hanging.seen == 3
+
+
+def test_one_long_write_of_a_stopped_process_leaves_nothing_out(sink, lines, clock, hanging):
+    for takes_s in (20.0, 0.0, 20.0, 0.0, 0.0):
+        hanging.takes_s = takes_s
+        sink.emit(switched())
+    assert hanging.seen == 5
+
+
+def test_the_last_lines_are_kept_whatever_the_level(sink, lines):
+    logging.getLogger("resilient_ov").setLevel(logging.CRITICAL)
+    for _ in range(300):
+        sink.emit(operation())
+        sink.emit(switched())
+    assert lines.raw == []
+    assert len(sink.recent()) == 200
+    assert json.loads(sink.recent()[0])["event"] == "openviking.switch.changed"
 
 
 @pytest.mark.parametrize("state", ["missing", "broken"])

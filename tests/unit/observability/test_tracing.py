@@ -1,5 +1,6 @@
 import asyncio
 import contextvars
+import functools
 import subprocess
 import sys
 import threading
@@ -193,8 +194,7 @@ def test_threads_do_not_mix_unless_they_carry_the_callers_context(sink, spans):
 
     with sink.scope_call(GET):
         elsewhere(emit)
-        carried = contextvars.copy_context()
-        elsewhere(lambda: carried.run(emit))
+        elsewhere(functools.partial(contextvars.copy_context().run, emit))
     assert [event.name for event in spans.only.events] == ["openviking.degraded"]
 
 
@@ -220,7 +220,7 @@ def test_a_span_that_is_not_recorded_still_propagates(monkeypatch, spans):
 
 
 def test_without_a_provider_nothing_is_made_current(monkeypatch):
-    monkeypatch.setattr(tracing, "_tracer", lambda: trace.NoOpTracer())
+    monkeypatch.setattr(tracing, "_tracer", trace.NoOpTracer)
     sink = TraceSink()
     before = context.get_current()
     with sink.scope_call(GET):
