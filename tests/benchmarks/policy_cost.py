@@ -107,7 +107,7 @@ def operation(
         ),
         series=StaminaAttempts,
         max_attempts=RetrySettings().max_attempts,
-        sink=events.fan_out(sinks, monotonic_s=clock.monotonic_s),
+        sink=events.fan_out(sinks),
         on_changes=lambda _: None,
         clock=clock,
         dice=dice,
