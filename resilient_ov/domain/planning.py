@@ -4,12 +4,12 @@ Rule: pure; the same list against the same watermark gives the same plan, and a 
 watermark knows is never planned.
 
 The watermark knows a window of digests and a prefix, the head of the presented list that fell out
-of the window. A thread is stored in order: a message that stands behind one of the window is
-either in the window too, or new. Of any other message only the server can tell, once something
-fell out (`Plan.prefix_lost`).
+of the window. A thread is stored in order: what stands behind a message of the window is either
+in the window too, or new. Of any other message only the server can tell, once something fell out
+of the window (`Plan.prefix_lost`).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from resilient_ov.domain.alignment import align, align_head_first, interleave
@@ -18,6 +18,7 @@ from resilient_ov.domain.presentation import (
     BASE_CHARS,
     Entry,
     Fingerprint,
+    Listing,
     Place,
     Presentation,
     merge,
@@ -70,95 +71,97 @@ def plan(watermark: Watermark, presentation: Presentation, history: Sequence[str
     `history` = what the server was just seen to hold, oldest first, when that is more than the
     window keeps.
     """
-    entries = presentation.entries()
     submitted = interleave(watermark.submitted, history)
-    window = submitted if watermark.in_doubt is None else submitted + watermark.in_doubt.digests
+    doubt = watermark.in_doubt
+    window = [*submitted, *(() if doubt is None else doubt.digests)]
     more_than_seen = (watermark.server_total or 0) > len(submitted)
     forgotten = more_than_seen or (watermark.prefix_count > 0 and not history)
-    prefix = _held_prefix(watermark, entries)
-
-    found = _recognised(entries[prefix:], window, head_first=prefix > 0 or not forgotten)
     numbers = _Numbers(window, watermark.server_total or 0)
-    digests = [_own_digest(entry) for entry in entries[:prefix]]
-    unknown: list[Planned] = []
     by_token: dict[str, str] = {}
-    before_found: int | None = None
-    for entry, match in zip(entries[prefix:], found, strict=True):
-        if match is not None:
-            digests.append(match)
-            before_found = len(unknown) if before_found is None else before_found
-        elif isinstance(entry, Place) or entry.token in by_token:
-            digests.append(by_token.get(entry.token, _own_digest(entry)))
-        else:
-            digests.append(numbers.next(entry.exact) if entry.numbered else entry.exact)
-            unknown.append(Planned(entry.message, digests[-1]))
+    unknown: list[Planned] = []
+    digests: list[str] = []
+    lost = False
+    for listing in presentation.listings:
+        prefix = _held_prefix(watermark, listing.entries)
+        digests += map(_digest_in_prefix, listing.entries[:prefix])
+        entries = listing.entries[prefix:]
+        found = _recognised(entries, window, head_first=prefix > 0 or not forgotten)
+        stored = frozenset(window)
+        anchored = any(_known_as(entry, stored) for entry in listing.entries[:prefix])
+        for entry, match in zip(entries, found, strict=True):
+            digest = match or by_token.get(entry.token)
+            if digest is not None:
+                anchored = True
+            elif isinstance(entry, Place):
+                digest = entry.digest
+            else:
+                digest = numbers.next(entry.exact) if entry.numbered else entry.exact
+                unknown.append(Planned(entry.message, digest))
+                window.append(digest)
+                lost = lost or (forgotten and not anchored)
             if not entry.numbered:
-                by_token[entry.token] = entry.exact
-    return Plan(
-        unknown=tuple(unknown),
-        digests=tuple(digests),
-        prefix_lost=forgotten and bool(unknown) and before_found != 0,
-    )
+                by_token[entry.token] = digest
+            digests.append(digest)
+    return Plan(unknown=tuple(unknown), digests=tuple(digests), prefix_lost=lost)
 
 
 def grown_prefix(
     watermark: Watermark, presentation: Presentation, digests: Sequence[str]
 ) -> tuple[int, str]:
-    """Return the prefix after a delivery: the head that ends with the last one out of the window.
+    """Return the prefix after a delivery: the head of the list the host showed last.
 
-    `digests` are the plan's, and every one of them is stored by now.
+    It ends with the last message that is not in the window. `digests` are the plan's, and every
+    one of them is stored by now.
     """
-    window = frozenset(watermark.known)
-    count = max((at for at, d in enumerate(digests, start=1) if d not in window), default=0)
-    return count, running_digest(presentation.entries()[:count])
+    if not presentation.listings:
+        return watermark.prefix_count, watermark.prefix_digest
+    entries = presentation.listings[-1].entries
+    return _fallen(watermark, entries, digests[len(digests) - len(entries) :])
 
 
 def recognises(digests: Sequence[str], presentation: Presentation) -> bool:
     """Tell whether enough was read back: `digests`, the newest, decide what is stored.
 
-    One recognised message is enough for a list as the host presents it, because what stands
-    before it is older. In a list that waited it must not stand behind a message that waits. A
-    list with messages that have no id is only recognised whole.
+    One recognised message is enough for the list that the host shows, because what stands before
+    it is older. In any other list, and one that waited, it must not stand behind a message that
+    is not recognised; nor in one with messages that have no id, which are only known whole.
     """
     known = frozenset(digests)
-    for entry in presentation.entries():
-        if isinstance(entry, Place):
-            if entry.digest in known:
-                return True
-        elif entry.numbered:
-            return False
-        elif entry.known_as(known) is not None:
-            return True
-        elif presentation.waited:
-            return False
-    return False
+    return all(
+        _decided(listing, known, strict=listing.waited or listing is not presentation.listings[-1])
+        for listing in presentation.listings
+    )
 
 
 def adopted_head(
     watermark: Watermark, presentation: Presentation, history: Sequence[str]
 ) -> Watermark:
-    """After a rebuild: take the head of the list that is stored by now as the known prefix.
+    """After a rebuild: take the head of the list the host shows that is stored as the prefix.
 
     What stands before the first recognised message counts as stored, unless it waited or has no
     id: the server was read only as far back as `recognises` asks for.
     """
+    if not presentation.listings:
+        return watermark
     first = plan(replace(watermark, prefix_count=0, prefix_digest=""), presentation, history)
+    listing = presentation.listings[-1]
+    digests = first.digests[len(first.digests) - len(listing.entries) :]
     known = {*watermark.known, *history}
     planned = {p.digest for p in first.unknown}
-    first_known = next((at for at, d in enumerate(first.digests) if d in known), 0)
+    first_known = next((at for at, d in enumerate(digests) if d in known), 0)
     head = 0
-    for entry, digest in zip(presentation.entries(), first.digests, strict=True):
-        older = head < first_known and not presentation.waited and not entry.numbered
+    for entry, digest in zip(listing.entries, digests, strict=True):
+        older = head < first_known and not listing.waited and not entry.numbered
         if digest in planned and not older:
             break
         head += 1
-    return watermark.with_prefix(*grown_prefix(watermark, presentation, first.digests[:head]))
+    return watermark.with_prefix(*_fallen(watermark, listing.entries, digests[:head]))
 
 
 class _Numbers:
     """Hands out numbers for messages without an id; never one that the window holds."""
 
-    def __init__(self, window: Sequence[str], total: int) -> None:
+    def __init__(self, window: Iterable[str], total: int) -> None:
         self._last = total
         self._newest: dict[str, int] = {}
         for digest in window:
@@ -176,28 +179,46 @@ def _held_prefix(watermark: Watermark, entries: Sequence[Entry]) -> int:
     return count if holds else 0
 
 
+def _fallen(
+    watermark: Watermark, entries: Sequence[Entry], digests: Sequence[str]
+) -> tuple[int, str]:
+    """Return the head of stored `entries` that ends with the last one out of the window."""
+    window = frozenset(watermark.known)
+    count = max((at for at, d in enumerate(digests, start=1) if d not in window), default=0)
+    return count, running_digest(entries[:count])
+
+
 def _recognised(
     entries: Sequence[Entry], window: Sequence[str], *, head_first: bool
 ) -> list[str | None]:
     """Return for each entry the digest of the window that stands for it, if any."""
     stored = frozenset(window)
     found = [_known_as(entry, stored) for entry in entries]
-    bases = {e.exact for e in entries if isinstance(e, Fingerprint) and e.numbered}
+    # A place that was never planned is looked for like its message.
+    sought = {at for at, e in enumerate(entries) if e.numbered and _digest(e) == e.token}
+    bases = {entries[at].token for at in sought}
     if not bases:
         return found
-    # What a place stands for is known exactly; the other digests of that base are to be had.
-    placed = {e.digest for e in entries if isinstance(e, Place)}
+    # What another place stands for is known exactly; the other digests of a base are to be had.
+    placed = {digest for digest in found if digest is not None}
     tokens = [d[:BASE_CHARS] if d[:BASE_CHARS] in bases and d not in placed else d for d in window]
-    sought = [
-        (at, found[at] or _own_digest(entry))
-        for at, entry in enumerate(entries)
-        if isinstance(entry, Fingerprint) or found[at] is not None
-    ]
-    matches = (align_head_first if head_first else align)([token for _, token in sought], tokens)
-    for (at, _), match in zip(sought, matches, strict=True):
-        if found[at] is None and match is not None:
+    shown = [at for at, e in enumerate(entries) if at in sought or found[at] or not e.numbered]
+    matches = (align_head_first if head_first else align)(
+        [found[at] or _digest(entries[at]) for at in shown], tokens
+    )
+    for at, match in zip(shown, matches, strict=True):
+        if at in sought and match is not None:
             found[at] = window[match]
     return found
+
+
+def _decided(listing: Listing, known: Collection[str], *, strict: bool) -> bool:
+    for entry in listing.entries:
+        if _known_as(entry, known) is not None:
+            return True
+        if isinstance(entry, Fingerprint) and (strict or entry.numbered):
+            return False
+    return False
 
 
 def _known_as(entry: Entry, stored: Collection[str]) -> str | None:
@@ -206,5 +227,10 @@ def _known_as(entry: Entry, stored: Collection[str]) -> str | None:
     return None if entry.numbered else entry.known_as(stored)
 
 
-def _own_digest(entry: Entry) -> str:
+def _digest(entry: Entry) -> str:
     return entry.digest if isinstance(entry, Place) else entry.exact
+
+
+def _digest_in_prefix(entry: Entry) -> str:
+    # Which number an old message without an id once had is not known any more.
+    return "" if entry.numbered and _digest(entry) == entry.token else _digest(entry)

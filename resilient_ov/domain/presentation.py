@@ -10,10 +10,10 @@ texts differ; it is recognised by its place among the others, where only the bas
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from resilient_ov.domain.alignment import align_head_first, weave
+from resilient_ov.domain.alignment import align_head_first
 from resilient_ov.domain.identity import NAMESPACE, escape_join
 from resilient_ov.domain.messages import Message
 
@@ -45,12 +45,12 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a message stands that is stored: its text is not held, it only keeps the order.
+    """Where a message stands whose text is not held here: it only keeps the order.
 
-    `ahead` = how many fingerprints of its list stand before it. `digest` = what it was known as.
+    It is stored, or an earlier list of the same presentation holds it. `digest` = what it was
+    known as, or would be.
     """
 
-    ahead: int
     numbered: bool
     digest: str
     token: str
@@ -60,33 +60,46 @@ Entry = Fingerprint | Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Presentation:
-    """An ordered list of messages of one thread, from the head of the host's list on.
+class Listing:
+    """One list as the host showed it, from its head on.
 
-    `fingerprints` are the messages whose text is held; `places` those of the same list that were
-    stored already when it was trimmed, by growing `ahead`. `waited` = it was trimmed: what it
-    holds was not stored when it was planned last, whatever it stands before.
+    `waited` = it came back from a delivery: what it holds was not stored then, whatever it stands
+    before.
     """
 
-    fingerprints: tuple[Fingerprint, ...]
-    places: tuple[Place, ...] = ()
+    entries: tuple[Entry, ...]
     waited: bool = False
 
     @property
-    def chars(self) -> int:
-        """Total length of the texts, and something for each place."""
-        texts = sum(len(f.message.text) for f in self.fingerprints)
-        return texts + _PLACE_CHARS * len(self.places)
+    def tokens(self) -> list[str]:
+        """What the entries are matched by."""
+        return [entry.token for entry in self.entries]
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """What the host showed of one thread and what of it is held, in the order of its acceptance.
+
+    Usually one list; more where a later one does not contain the earlier (a compaction or a
+    branch while messages wait): an order that no list had must not be made up. `fingerprints` are
+    the messages whose text is held; `chars` bounds their memory and that of the places.
+    """
+
+    listings: tuple[Listing, ...] = ()
+    fingerprints: tuple[Fingerprint, ...] = field(init=False)
+    chars: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        entries = self.entries()
+        held = tuple(entry for entry in entries if isinstance(entry, Fingerprint))
+        places = len(entries) - len(held)
+        chars = sum(len(f.message.text) for f in held) + _PLACE_CHARS * places
+        object.__setattr__(self, "fingerprints", held)
+        object.__setattr__(self, "chars", chars)
 
     def entries(self) -> list[Entry]:
-        """Return fingerprints and places in their order."""
-        entries: list[Entry] = []
-        taken = 0
-        for place in self.places:
-            entries += self.fingerprints[taken : place.ahead]
-            entries.append(place)
-            taken = place.ahead
-        return [*entries, *self.fingerprints[taken:]]
+        """Return the entries of all lists."""
+        return [entry for listing in self.listings for entry in listing.entries]
 
 
 def digest(session_id: str, role: str, identity: str, text: str) -> str:
@@ -117,7 +130,8 @@ def fingerprint(session_id: str, message: Message) -> Fingerprint:
 
 def present(session_id: str, messages: Iterable[Message]) -> Presentation:
     """Return the messages of a thread as presented by the host."""
-    return Presentation(fingerprints=tuple(fingerprint(session_id, m) for m in messages))
+    entries = tuple(fingerprint(session_id, m) for m in messages)
+    return Presentation((Listing(entries=entries),) if entries else ())
 
 
 def trim(
@@ -125,33 +139,51 @@ def trim(
 ) -> Presentation:
     """Keep the texts of the messages whose digest is `wanted`, and the places of the others.
 
-    `digests` has one digest per entry, as planned; those not wanted are stored.
+    `digests` has one digest per entry, as planned; those not wanted are stored. A message is held
+    once; a list that holds none is dropped.
     """
-    return _assembled(
-        (
-            entry
-            if isinstance(entry, Fingerprint) and digest in wanted
-            else Place(ahead=0, numbered=entry.numbered, digest=digest, token=entry.token)
-            for entry, digest in zip(presentation.entries(), digests, strict=True)
-        ),
-        waited=True,
-    )
+    open_digests = set(wanted)
+    planned = iter(digests)
+    listings: list[Listing] = []
+    for listing in presentation.listings:
+        entries: list[Entry] = []
+        for entry, digest in zip(listing.entries, planned, strict=False):
+            if isinstance(entry, Fingerprint) and digest in open_digests:
+                open_digests.remove(digest)
+                entries.append(entry)
+            else:
+                entries.append(_place(entry, digest))
+        if any(isinstance(entry, Fingerprint) for entry in entries):
+            listings.append(Listing(entries=tuple(entries), waited=True))
+    return Presentation(tuple(listings))
 
 
 def merge(waiting: Presentation, newer: Presentation) -> Presentation:
-    """Return one list that holds every message of both once, older ones first in a gap.
+    """Return what both hold, each message once, in the order in which it was accepted.
 
-    What is stored in one of them is stored in the result. Where the lists disagree about the
-    order, a message stands where it stands first.
+    A list that contains the last one of those that wait takes its place; one that is contained in
+    it adds nothing; any other stands behind.
     """
-    old, new = waiting.entries(), newer.entries()
-    if not old:
-        return newer
-    if not new:
-        return waiting
-    matches = align_head_first([e.token for e in new], [e.token for e in old])
-    woven = weave(old, new, matches, _either)
-    return _assembled(_once(woven), waited=waiting.waited or newer.waited)
+    listings = list(waiting.listings)
+    for listing in newer.listings:
+        if not listings:
+            listings.append(listing)
+            continue
+        last = listings[-1]
+        matches = align_head_first(listing.tokens, last.tokens)
+        pairs = [None if at is None else last.entries[at] for at in matches]
+        matched = sum(pair is not None for pair in pairs)
+        if matched == len(last.entries):
+            listings[-1] = Listing(
+                entries=tuple(
+                    new if old is None else _either(old, new)
+                    for old, new in zip(pairs, listing.entries, strict=True)
+                ),
+                waited=last.waited or listing.waited,
+            )
+        elif matched < len(pairs):
+            listings.append(_behind(listings, listing))
+    return Presentation(tuple(listings))
 
 
 def running_digest(entries: Sequence[Entry]) -> str:
@@ -173,21 +205,16 @@ def _either(old: Entry, new: Entry) -> Entry:
     return old if len(old.older) > len(new.older) else new
 
 
-def _once(entries: Iterable[Entry]) -> Iterable[Entry]:
-    """Unite entries with the same id and text; equal texts without an id are not the same."""
-    once: dict[object, Entry] = {}
-    for position, entry in enumerate(entries):
-        key = position if entry.numbered else entry.token
-        once[key] = _either(once[key], entry) if key in once else entry
-    return once.values()
+def _behind(earlier: Sequence[Listing], listing: Listing) -> Listing:
+    """Drop the texts that an earlier list holds."""
+    entries = list(listing.entries)
+    for other in earlier:
+        for at, match in enumerate(align_head_first(listing.tokens, other.tokens)):
+            if match is not None:
+                entries[at] = _place(entries[at])
+    return replace(listing, entries=tuple(entries))
 
 
-def _assembled(entries: Iterable[Entry], *, waited: bool) -> Presentation:
-    fingerprints: list[Fingerprint] = []
-    places: list[Place] = []
-    for entry in entries:
-        if isinstance(entry, Fingerprint):
-            fingerprints.append(entry)
-        else:
-            places.append(Place(len(fingerprints), entry.numbered, entry.digest, entry.token))
-    return Presentation(fingerprints=tuple(fingerprints), places=tuple(places), waited=waited)
+def _place(entry: Entry, digest: str | None = None) -> Place:
+    own = entry.digest if isinstance(entry, Place) else entry.exact
+    return Place(entry.numbered, own if digest is None else digest, entry.token)

@@ -167,7 +167,8 @@ class Watermark:
         """End the doubt: ``present`` are the digests of the batch that the server holds.
 
         The others are absent for good and may be sent again. A server with fewer messages than
-        before has lost some, and counts its archives anew.
+        before has lost some, and counts its archives anew. Counters that were never compared stay
+        so: a look tells what happened to one batch, not what else the server holds.
 
         Raises:
             ValueError: nothing is in doubt.
@@ -178,8 +179,8 @@ class Watermark:
         return replace(
             base,
             in_doubt=None,
-            server_total=total,
-            server_live=live,
+            server_total=None if self.server_total is None else total,
+            server_live=None if self.server_total is None else live,
             newest_archive=newest_archive if behind else max(self.newest_archive, newest_archive),
         )
 

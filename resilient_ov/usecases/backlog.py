@@ -149,7 +149,7 @@ class Backlog:
             if left is None and not waiting.added:
                 del self._sessions[session_id]
                 return
-            kept = Presentation(fingerprints=()) if left is None else left
+            kept = Presentation() if left is None else left
             for newer in waiting.added:
                 self._chars -= newer.chars
                 kept = merge(kept, newer)

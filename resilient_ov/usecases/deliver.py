@@ -122,7 +122,7 @@ class _StoppedError(Exception):
         self.retry_at_s = retry_at_s
 
 
-NOTHING = Presentation(fingerprints=())
+NOTHING = Presentation()
 
 
 class Deliver:
@@ -246,18 +246,14 @@ class Deliver:
         planned = yield from self._plan(visit, work)
         if not planned.unknown and visit.watermark.in_doubt is None:
             return
-        history: tuple[str, ...] | None = None
-        if planned.prefix_lost or visit.watermark.server_total is None:
-            history = yield from self._compare(context, target, visit, work, reader)
-            planned = yield from self._plan(visit, work, history)
         if visit.watermark.in_doubt is not None:
             held = yield from self._settler.settle(visit, reader)
             if held is not None:
                 raise _StoppedError(_held_status(held), held.cause, _held_until_s(held))
-            planned = yield from self._plan(visit, work, history or ())
-            if planned.prefix_lost and history is None:
-                history = yield from self._compare(context, target, visit, work, reader)
-                planned = yield from self._plan(visit, work, history)
+            planned = yield from self._plan(visit, work)
+        if planned.prefix_lost or visit.watermark.server_total is None:
+            history = yield from self._compare(context, target, visit, work, reader)
+            planned = yield from self._plan(visit, work, history)
         for _ in range(self._edits.note(target.session_id, work.presentation)):
             self._sink.emit(events.Rebased(reason=events.RebaseReason.EDITED))
         messages = [
