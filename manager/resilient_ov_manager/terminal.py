@@ -52,3 +52,20 @@ def tell_error(text: str) -> None:
     from rich.text import Text
 
     err().print(Text.assemble(("Error: ", "bold red"), text), soft_wrap=True)
+
+
+def require_extra(extra: str, *modules: str) -> None:
+    """Make sure that an optional part of the distribution is installed.
+
+    Raises:
+        CommandError: one of the modules is missing; names the extra to install.
+
+    """
+    from importlib.util import find_spec
+
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise CommandError(
+            f"this command needs {' and '.join(missing)}, which a plain install leaves out."
+            f" Install the extra: pip install 'resilient-ov[{extra}]'"
+        )
