@@ -141,7 +141,8 @@ def with_spans() -> Callable[[], None]:
 def with_spans_and_lines() -> Callable[[], None]:
     """All of it, under an SDK that batches spans, with a log that wants successes."""
     provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(Nowhere()))
+    # Room for all spans of a run: a full queue would log, and that is not what is measured.
+    provider.add_span_processor(BatchSpanProcessor(Nowhere(), max_queue_size=1_000_000))
     trace.set_tracer_provider(provider)
     logger = logging.getLogger("resilient_ov")
     logger.addHandler(Swallow())
