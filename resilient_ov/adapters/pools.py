@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 import httpcore
 
 from resilient_ov.adapters.forked import renew_after_fork
-from resilient_ov.adapters.network import SocketRegistry
+from resilient_ov.adapters.sockets import SocketRegistry
 
 P = TypeVar("P")
 

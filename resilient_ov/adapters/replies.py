@@ -13,9 +13,9 @@ from typing import Any, Final
 import httpx
 
 from resilient_ov.adapters.json_values import as_list, as_object
-from resilient_ov.adapters.transport import TlsFailure, TlsTimedOut
-from resilient_ov.adapters.wire import WrongShapeError, to_value
+from resilient_ov.adapters.transport_errors import TlsFailure, TlsTimedOut
 from resilient_ov.adapters.wire_attempt import WireAttempt
+from resilient_ov.adapters.wire_values import WrongShapeError, to_value
 from resilient_ov.domain.exchange import (
     AddMessages,
     Answer,

@@ -17,18 +17,13 @@ from typing import Final
 import httpcore
 import httpx
 
-from resilient_ov.adapters.network import (
-    AsyncNetwork,
-    NoSocketError,
-    SocketRegistry,
-    SyncNetwork,
-    TlsError,
-    TlsTimeout,
-)
-from resilient_ov.adapters.pools import AsyncPools, NoSlotError, SyncPools
+from resilient_ov.adapters.network import AsyncNetwork, SyncNetwork
+from resilient_ov.adapters.pools import AsyncPools, SyncPools
 from resilient_ov.adapters.quiet import mute_own_requests
 from resilient_ov.adapters.resolver import Resolver
+from resilient_ov.adapters.sockets import SocketRegistry
 from resilient_ov.adapters.tls import TlsContexts
+from resilient_ov.adapters.transport_errors import named
 from resilient_ov.adapters.wire_attempt import WireAttempt, entered
 from resilient_ov.settings import LimitSettings
 
@@ -43,41 +38,6 @@ KEEPALIVE_S: Final = 4.0
 
 BACKSTOP_S: Final = 0.005
 """How long after the deadline an event loop may still be waiting inside the pool."""
-
-
-class TlsFailure(httpx.ConnectError):
-    """The TLS layer refused."""
-
-
-class TlsTimedOut(httpx.ConnectTimeout):
-    """The TLS handshake did not end in time."""
-
-
-_NAMES: Final[dict[type[Exception], type[httpx.TransportError]]] = {
-    TlsError: TlsFailure,
-    TlsTimeout: TlsTimedOut,
-    httpcore.PoolTimeout: httpx.PoolTimeout,
-    httpcore.ConnectTimeout: httpx.ConnectTimeout,
-    httpcore.ReadTimeout: httpx.ReadTimeout,
-    httpcore.WriteTimeout: httpx.WriteTimeout,
-    httpcore.ConnectError: httpx.ConnectError,
-    httpcore.ReadError: httpx.ReadError,
-    httpcore.WriteError: httpx.WriteError,
-    httpcore.LocalProtocolError: httpx.LocalProtocolError,
-    httpcore.RemoteProtocolError: httpx.RemoteProtocolError,
-    NoSlotError: httpx.PoolTimeout,
-    NoSocketError: httpx.PoolTimeout,
-}
-
-
-@contextlib.contextmanager
-def _named(request: httpx.Request) -> Generator[None]:
-    """Turn the pool's errors into the transport's; their texts may hold addresses and are lost."""
-    try:
-        yield
-    except tuple(_NAMES) as error:
-        named = _NAMES[type(error)]
-        raise named(named.__name__, request=request) from None
 
 
 def _begin(request: httpx.Request, now: Callable[[], float]) -> WireAttempt:
@@ -158,7 +118,7 @@ class DeadlineTransport(httpx.BaseTransport):
 
         """
         attempt = _begin(request, self._now)
-        with contextlib.ExitStack() as held, entered(attempt), _named(request), _cut(attempt):
+        with contextlib.ExitStack() as held, entered(attempt), named(request), _cut(attempt):
             held.enter_context(self._pools.slot(_pool_wait_s(request, attempt, self._now)))
             answer = self._sent(_pool_request(request), held)
             body = _Body(answer, request, attempt, held.pop_all())
@@ -212,7 +172,7 @@ class AsyncDeadlineTransport(httpx.AsyncBaseTransport):
         """
         attempt = _begin(request, self._now)
         async with contextlib.AsyncExitStack() as held:
-            with entered(attempt), _named(request), _cut(attempt):
+            with entered(attempt), named(request), _cut(attempt):
                 wait_s = _pool_wait_s(request, attempt, self._now)
                 await held.enter_async_context(self._pools.slot(wait_s))
                 async with _backstop(attempt, self._now, request):
@@ -258,7 +218,7 @@ class _Body(httpx.SyncByteStream):
     def __iter__(self) -> Iterator[bytes]:
         chunks = self._answer.iter_stream()
         while True:
-            with entered(self._attempt), _named(self._request), _cut(self._attempt):
+            with entered(self._attempt), named(self._request), _cut(self._attempt):
                 chunk = next(chunks, None)
             if chunk is None:
                 return
@@ -289,7 +249,7 @@ class _AsyncBody(httpx.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         chunks = self._answer.aiter_stream()
         while True:
-            with entered(self._attempt), _named(self._request), _cut(self._attempt):
+            with entered(self._attempt), named(self._request), _cut(self._attempt):
                 async with _backstop(self._attempt, self._now, self._request):
                     chunk = await anext(chunks, None)
             if chunk is None:

@@ -24,7 +24,7 @@ from opentelemetry.instrumentation.httpx import (
     SyncOpenTelemetryTransport,
 )
 
-from resilient_ov.adapters import network
+from resilient_ov.adapters import sockets
 from resilient_ov.adapters.credentials import CredentialError
 from resilient_ov.adapters.memory_server import AsyncHttpxMemoryServer, HttpxMemoryServer
 from resilient_ov.domain.exchange import (
@@ -308,7 +308,7 @@ def test_no_free_descriptor_is_our_own_saturation(
             raise OSError(errno.EMFILE, "Too many open files")
 
         with monkeypatch.context() as patch:
-            patch.setattr(network.socket, "socket", exhausted)
+            patch.setattr(sockets.socket, "socket", exhausted)
             failure = client.failure(FIND)
         assert (failure.kind, failure.evidence) == (FailureKind.SATURATED, Evidence.NOT_SENT)
         assert client.healed == 0

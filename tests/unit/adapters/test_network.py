@@ -10,7 +10,7 @@ import httpcore
 import pytest
 
 from resilient_ov.adapters import network
-from resilient_ov.adapters.network import AsyncStream, SocketRegistry, SyncStream, TlsError
+from resilient_ov.adapters.network import AsyncStream, SyncStream
 from resilient_ov.adapters.socket_steps import (
     Need,
     connect_steps,
@@ -18,6 +18,7 @@ from resilient_ov.adapters.socket_steps import (
     receive_steps,
     send_steps,
 )
+from resilient_ov.adapters.sockets import Channel, SocketRegistry, TimeUp, TlsError
 from resilient_ov.adapters.tls import TlsContexts
 from resilient_ov.adapters.wire_attempt import WireAttempt, current_attempt, entered
 from resilient_ov.settings import TlsSettings
@@ -197,8 +198,8 @@ class Pair:
         self.registry = SocketRegistry()
         self.registry.add(self.near)
 
-    def channel(self, clock: Any) -> network._Channel:
-        return network._Channel(self.near, self.registry, clock)
+    def channel(self, clock: Any) -> Channel:
+        return Channel(self.near, self.registry, clock)
 
     def sync(self, clock: Any) -> SyncStream:
         return SyncStream(self.channel(clock), TlsContexts(TlsSettings()), 0.0)
@@ -322,7 +323,7 @@ def test_broken_connection_has_the_pools_name(pair: Pair) -> None:
         (ssl.SSLError("alert"), TlsError),
         (ssl.SSLCertVerificationError("expired"), TlsError),
         (ConnectionResetError(104, "reset"), httpcore.ReadError),
-        (network._TimeUp(), httpcore.ReadTimeout),
+        (TimeUp(), httpcore.ReadTimeout),
     ],
 )
 def test_errors_are_named_without_their_text(raised: Exception, named: type[Exception]) -> None:
@@ -364,8 +365,3 @@ def test_registry_cuts_what_was_never_connected() -> None:
     registry.cut_all()
     registry.close(sock)
     assert sock.fileno() == -1
-
-
-def test_a_plain_socket_has_no_handshake(pair: Pair) -> None:
-    with pytest.raises(TypeError):
-        network._handshake(pair.channel(Clock()), 1.0)

@@ -10,8 +10,8 @@ from typing import Any, cast
 import httpcore
 import pytest
 
-from resilient_ov.adapters.network import SocketRegistry
 from resilient_ov.adapters.pools import AsyncPools, NoSlotError, SyncPools
+from resilient_ov.adapters.sockets import SocketRegistry
 
 
 class FakePool:

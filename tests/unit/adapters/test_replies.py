@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resilient_ov.adapters import replies
-from resilient_ov.adapters.transport import TlsFailure, TlsTimedOut
+from resilient_ov.adapters.transport_errors import TlsFailure, TlsTimedOut
 from resilient_ov.adapters.wire_attempt import WireAttempt
 from resilient_ov.domain.exchange import (
     AddMessages,

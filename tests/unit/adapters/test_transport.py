@@ -9,7 +9,7 @@ import httpcore
 import httpx
 import pytest
 
-from resilient_ov.adapters import transport
+from resilient_ov.adapters import transport, transport_errors
 from resilient_ov.adapters.quiet import mute_own_requests
 from resilient_ov.adapters.resolver import Resolver
 from resilient_ov.adapters.tls import TlsContexts
@@ -65,14 +65,14 @@ def test_spent_deadline_touches_nothing_on_a_loop() -> None:
     assert not found.extensions[WIRE].sent
 
 
-@pytest.mark.parametrize("raised", list(transport._NAMES), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("raised", list(transport_errors.NAMES), ids=lambda kind: kind.__name__)
 def test_errors_change_their_name_and_lose_their_text(raised: type[Exception]) -> None:
     with (
         pytest.raises(httpx.TransportError) as caught,
-        transport._named(request(200.0)),
+        transport_errors.named(request(200.0)),
     ):
         raise raised("connect to 10.0.0.7:1933 failed")
-    assert type(caught.value) is transport._NAMES[raised]
+    assert type(caught.value) is transport_errors.NAMES[raised]
     assert "10.0.0.7" not in str(caught.value)
     assert caught.value.__cause__ is None
 
@@ -80,7 +80,7 @@ def test_errors_change_their_name_and_lose_their_text(raised: type[Exception]) -
 def test_every_error_of_the_library_has_a_name() -> None:
     ours_only = {"ConnectionNotAvailable", "ProxyError", "UnsupportedProtocol"}
     abstract = {"TimeoutException", "NetworkError", "ProtocolError"}
-    known = {kind.__name__ for kind in transport._NAMES}
+    known = {kind.__name__ for kind in transport_errors.NAMES}
     exported = {
         name
         for name in httpcore.__all__

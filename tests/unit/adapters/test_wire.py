@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resilient_ov.adapters.wire import WrongShapeError, to_http, to_value
+from resilient_ov.adapters.wire import to_http
+from resilient_ov.adapters.wire_values import WrongShapeError, to_value
 from resilient_ov.domain.exchange import (
     AddMessages,
     BatchReceipt,
