@@ -136,6 +136,8 @@ class Calls:
             admitted = yield from self._admit(context, command, rule, call.number + 1)
             if not isinstance(admitted, Permit):
                 return self._refused(context, rule, admitted, failed)
+            if admitted.changes:
+                self._on_changes(admitted.changes)
             try:
                 if before_send is not None:
                     yield from before_send()
@@ -190,8 +192,6 @@ class Calls:
     def _attempt(
         self, context: CallContext, command: Command, call: "_Call", permit: Permit
     ) -> Flow[tuple[Answer, float]]:
-        if permit.changes:
-            self._on_changes(permit.changes)
         group = permit.rule.group
         if group is not None:
             if permit.would_refuse is not None:

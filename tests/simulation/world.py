@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from resilient_ov.usecases.steps import Compute, Flow, Send, Wait, Work
+from resilient_ov.usecases.steps import Compute, Flow, Send, Wait, Work, WorkLateError
 
 Then = Callable[[], None]
 
@@ -131,16 +131,19 @@ class Task:
                 self._perform(self, step)
             case Wait(delay_s):
                 self._world.after(delay_s, lambda: self._advance(turn, None, None))
-            case Work():
-                self._world.after(
-                    self._world.rng.uniform(0.0001, 0.002), lambda: self._work(turn, step)
-                )
+            case Work(_, deadline_s):
+                took_s = self._world.rng.uniform(0.0001, 0.002)
+                self._world.after(took_s, lambda: self._work(turn, step))
+                if self._world.now_s + took_s > deadline_s:
+                    self._world.at(
+                        deadline_s, lambda: self._advance(turn, None, WorkLateError())
+                    )
             case Compute(run):
                 self._world.after(0.0, lambda: self._advance(turn, run(), None))
 
     def _work(self, turn: int, work: Work) -> None:
         if self.over or self.abandoned or turn != self._turn:
-            # A cancelled caller's work still runs; the visit releases what it gets by itself.
+            # The work of a caller who went away still runs; the visit releases what it gets by itself.
             if not self.abandoned:
                 try:
                     self._disk(work)
