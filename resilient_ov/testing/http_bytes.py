@@ -74,7 +74,8 @@ def refusal(request: FakeRequest, rule: Rule) -> bytes:
     content = rule.json
     if content is None:
         code = _CODES.get(rule.code, "INTERNAL")
-        content = {"status": "error", "error": {"code": code, "message": "scripted"}}
+        message = f"{dict(request.headers)} {request.body!r}" if rule.echo else "scripted"
+        content = {"status": "error", "error": {"code": code, "message": message}}
     return framed(FakeReply(rule.code, content), request, rule)
 
 

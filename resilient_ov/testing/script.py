@@ -47,6 +47,7 @@ class Rule:
         ok: serve it. ``json`` replaces the answer's body.
         ok_then_close: serve it, then close the connection without saying so.
         status: answer ``code`` with ``json``, ``html`` or an error envelope; nothing is applied.
+            ``echo`` puts the request's headers and body into the envelope, as careless servers do.
         hang: read the request and never answer; on ``tcp``: accept and never read.
         refuse: on ``any`` or ``tcp``: nobody listens; needs no connection at all.
         reset: read the request, then reset the connection; nothing is applied.
@@ -80,6 +81,7 @@ class Rule:
     code: int = 500
     json: Any = None
     html: bool = False
+    echo: bool = False
     headers: Mapping[str, str] = field(default_factory=lambda: _NO_BODY)
     body: bytes = b""
     lines: Sequence[str] = ()

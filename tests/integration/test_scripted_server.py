@@ -175,6 +175,12 @@ def test_raw_answers(server: ScriptedServer, client: httpx.Client) -> None:
     assert b"<html>" in post(client).content
 
 
+def test_careless_answer_echoes_the_request(server: ScriptedServer, client: httpx.Client) -> None:
+    server.script(Rule(on="any", do="status", code=500, echo=True))
+    assert "test-key" in post(client).json()["error"]["message"]
+    assert "df1-a" in post(client).json()["error"]["message"]
+
+
 def test_closing_ends_whatever_goes_on() -> None:
     server = ScriptedServer(Rule(on="any", do="delay", seconds=60))
     before = threading.active_count()
