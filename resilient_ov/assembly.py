@@ -38,7 +38,8 @@ class Outside:
     """What the use cases need.
 
     ``wake`` makes the background look at its sources again; ``mirror`` hears of every change of
-    the gate, ``auth_held`` of a refused key.
+    the gate, ``auth_held`` of a refused key; ``bury_dead`` counts, once, what ended processes held
+    in memory (blocks; may raise OSError).
     """
 
     clock: Clock
@@ -50,6 +51,7 @@ class Outside:
     mirror: Callable[[tuple[Change, ...]], None] = lambda _: None
     auth_held: Callable[[], None] = lambda: None
     scope_call: events.CallScope = events.no_scope
+    bury_dead: Callable[[], int] = lambda: 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,12 +135,14 @@ def assemble(settings: Settings, outside: Outside) -> Assembly:
     sweeper = Sweeper(
         store=store,
         deliver=deliver,
-        writer_holds=writer.holds,
+        writer=writer,
+        bury_dead=outside.bury_dead,
         sink=sink,
         clock=clock,
         dice=dice,
         settle_s=settings.session.settle_s,
         commit_min_s=settings.session.commit_min_s,
+        server_profile=settings.server_profile.value,
     )
     memory = Memory(
         settings=settings,

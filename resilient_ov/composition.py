@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import httpx
@@ -21,6 +22,8 @@ from resilient_ov.adapters.memory_server import AsyncHttpxMemoryServer, HttpxMem
 from resilient_ov.adapters.pybreaker_state import PybreakerMirror
 from resilient_ov.adapters.resolver import Resolver
 from resilient_ov.adapters.stamina_retry import StaminaAttempts
+from resilient_ov.adapters.status_file import StatusFiles
+from resilient_ov.adapters.status_teller import Board, StatusTeller
 from resilient_ov.adapters.switch_file import SwitchFile
 from resilient_ov.adapters.watermark_store import FileWatermarkStore
 from resilient_ov.adapters.worker_pool import WorkerPool
@@ -39,6 +42,7 @@ _JOB_THREADS = 8
 _CLOSE_S = 0.5
 _KEY_EVERY_S = 5.0
 _SWITCHES_EVERY_S = 0.5
+_STATUS_EVERY_S = 0.5
 
 _LOG = logging.getLogger("resilient_ov")
 
@@ -48,11 +52,12 @@ class Surroundings:
     """What the outside lends to a backend: where its events go, its key, transports around ours.
 
     ``key`` gives the current key without I/O; ``refresh_key`` reads it again (blocks; may raise
-    ValueError) and tells whether it changed.
+    ValueError) and tells whether it changed. ``board`` is written to the status file.
     """
 
     sink: events.EventSink
     key: Callable[[], str | None]
+    board: Board | None = None
     refresh_key: Callable[[], bool] = lambda: False
     scope_call: events.CallScope = events.no_scope
     wrap: Callable[[httpx.BaseTransport], httpx.BaseTransport] = lambda inner: inner
@@ -143,6 +148,8 @@ def compose(settings: Settings, around: Surroundings) -> Backend:
         ),
     )
 
+    status_files = StatusFiles(store.place, store.owners, clock)
+
     def look_at_key() -> None:
         if around.refresh_key():
             assembly.on_changes(assembly.gate.clear_auth_holds())
@@ -160,6 +167,7 @@ def compose(settings: Settings, around: Surroundings) -> Backend:
             mirror=breakers.apply,
             auth_held=key_tick.hurry,
             scope_call=around.scope_call,
+            bury_dead=status_files.bury_dead,
         ),
     )
     switch_file = SwitchFile(store.place, clock)
@@ -176,7 +184,14 @@ def compose(settings: Settings, around: Surroundings) -> Backend:
             assembly.switching.put(changed)
 
     switch_tick = Tick(look_at_switches, every_s=_SWITCHES_EVERY_S, clock=clock)
-    sources: tuple[JobSource, ...] = (*assembly.sources, key_tick, switch_tick)
+    sources: list[JobSource] = [*assembly.sources, key_tick, switch_tick]
+    teller = (
+        StatusTeller(around.board, status_files, assembly.writer.waiting_messages)
+        if around.board is not None
+        else None
+    )
+    if teller is not None:
+        sources.append(Tick(teller.tell, every_s=_STATUS_EVERY_S, clock=clock))
     background.serve(sources)
 
     def make_async() -> tuple[AsyncDriver, Callable[[], None]]:
@@ -192,6 +207,9 @@ def compose(settings: Settings, around: Surroundings) -> Backend:
 
     def close() -> None:
         server.close()
+        if teller is not None:
+            with suppress(OSError):  # a place that is gone has no file to remove
+                teller.close()
         store.close()
         jobs.close()
         disk.close()

@@ -18,6 +18,7 @@ from resilient_ov.domain.errors import OpenVikingError
 from resilient_ov.memory import Memory, Who
 from resilient_ov.policy.classify import DegradeReason
 from resilient_ov.policy.refusals import RefusalReason
+from resilient_ov.policy.switches import Mode
 from resilient_ov.settings import ReadFailurePolicy, Settings
 from resilient_ov.usecases.steps import Flow
 from resilient_ov_manager.contract import MemoryManager, MemoryManagerError
@@ -263,6 +264,24 @@ class OpenVikingMemoryManager(MemoryManager):
     def close(self) -> None:
         """Release threads, sockets and locks within a second; idempotent."""
         self._process.close()
+
+    def status(self) -> dict[str, Any]:
+        """Return whether memory is healthy, since when, what waits, why, and what to do next."""
+        return self._process.sinks.board.snapshot()
+
+    def switch(self, group: str, mode: str, *, for_s: float | None = None) -> None:
+        """Switch a group of this process (see ``resilient-ov switch --help``).
+
+        Args:
+            group: recall, append, commit, session, read, write or all.
+            mode: normal, shadow, forced_open, forced_closed, retries_off; for all also disabled.
+            for_s: seconds until it ends by itself; None = until it is switched again.
+
+        Raises:
+            ValueError: a group, mode or time that cannot be.
+
+        """
+        self._process.backend().switching.switch(group, Mode(mode), for_s=for_s)
 
     def metrics_app(self) -> Any:
         """Return an ASGI app that serves the metrics page, for a host to mount."""

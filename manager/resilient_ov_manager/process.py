@@ -75,6 +75,9 @@ class PerProcess:
         self._closed = True
         backend = self._backend
         if backend is not None and backend.pid == os.getpid():
+            if not backend.memory.closed:
+                # Nobody asked for a flush: what is left is counted, not lost in silence.
+                backend.sync.run(backend.memory.flushed(backend.drain, 0.0))
             backend.close()
         self._sinks.close()
 

@@ -6,6 +6,7 @@ does nothing.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 from resilient_ov import events
@@ -17,6 +18,7 @@ from resilient_ov_observability.exporter import MetricsExporter
 from resilient_ov_observability.exposure import metrics_asgi_app
 from resilient_ov_observability.logs import LogSink
 from resilient_ov_observability.metrics import MetricsSink
+from resilient_ov_observability.status import StatusBoard
 from resilient_ov_observability.tracing import TraceSink
 from resilient_ov_observability.version import VERSION
 
@@ -46,11 +48,14 @@ class Sinks:
         self._key.refresh()
         self._clock = SystemClock()
         self._log = LogSink(clock=self._clock, account_alias=settings.auth.alias)
+        self._board = StatusBoard(clock=self._clock)
         self._trace_context = trace_context_manager
         self._trace = (
             TraceSink(http_spans=settings.tracing.http_spans) if settings.tracing.enabled else None
         )
-        self._metrics: MetricsSink | None = None
+        # Registering metrics reads the process's figures, which an event loop must not do, so it
+        # is done here and not at the first call.
+        self._metrics = self._made_metrics() if settings.metrics.enabled else None
         self._exporter: MetricsExporter | None = None
 
     def surroundings(self) -> Surroundings:
@@ -58,13 +63,15 @@ class Sinks:
         sinks: dict[events.SinkName, events.EventSink] = {
             events.SinkName.LOG: _InHostTrace(self._log, self._trace_context)
             if self._trace_context is not None
-            else self._log
+            else self._log,
+            events.SinkName.STATUS: self._board,
         }
-        if self._settings.metrics.enabled:
-            sinks[events.SinkName.METRICS] = self._shown_metrics()
+        if self._metrics is not None:
+            sinks[events.SinkName.METRICS] = self._metrics
+            self._start_exporter()
         if self._trace is not None:
             sinks[events.SinkName.TRACE] = self._trace
-        sink = events.fan_out(sinks, monotonic_s=self._clock.monotonic_s)
+        sink = events.fan_out(sinks)
         summary = self._settings.redacted_summary(api_key_set=self._key.current() is not None)
         sink.emit(
             events.ConfigLoaded(
@@ -74,17 +81,22 @@ class Sinks:
                 summary=tuple(summary.items()),
             )
         )
-        around = Surroundings(sink=sink, key=self._current_key, refresh_key=self._refresh_key)
+        around = Surroundings(
+            sink=sink, key=self._current_key, refresh_key=self._refresh_key, board=self._board
+        )
         if self._trace is None:
             return around
-        return Surroundings(
-            sink=sink,
-            key=self._current_key,
-            refresh_key=self._refresh_key,
+        return replace(
+            around,
             scope_call=self._trace.scope_call,
             wrap=self._trace.wrap,
             wrap_async=self._trace.wrap_async,
         )
+
+    @property
+    def board(self) -> StatusBoard:
+        """What is known of the health of this process."""
+        return self._board
 
     def metrics_app(self) -> Any:
         """Return an ASGI app that serves the metrics page, to be mounted by a host."""
@@ -97,13 +109,13 @@ class Sinks:
         if self._metrics is not None:
             self._metrics.close()
 
-    def _shown_metrics(self) -> MetricsSink:
-        if self._metrics is None:
-            trace = self._trace
-            self._metrics = MetricsSink(
-                self._registry,
-                exemplar_trace_id=None if trace is None else trace.current_trace_id,
-            )
+    def _made_metrics(self) -> MetricsSink:
+        trace = self._trace
+        return MetricsSink(
+            self._registry, exemplar_trace_id=None if trace is None else trace.current_trace_id
+        )
+
+    def _start_exporter(self) -> None:
         port = self._settings.metrics.port
         if port is not None and self._exporter is None:
             self._exporter = MetricsExporter(
@@ -114,7 +126,6 @@ class Sinks:
             )
         if self._exporter is not None:
             self._exporter.start()
-        return self._metrics
 
     def _current_key(self) -> str | None:
         key = self._key.current()

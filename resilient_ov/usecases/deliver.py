@@ -29,7 +29,7 @@ from resilient_ov.domain.planning import (
     Plan,
     Presentation,
     adopted_head,
-    grown_prefix,
+    delivered,
     plan,
     trim,
 )
@@ -172,10 +172,11 @@ class Deliver:
         rebuild, which is otherwise bounded by the deadline alone. Nothing is raised but
         cancellation: how it ended is the result.
         """
+        fresh = self._fresh(target)
         with self._store.session(target.session_id) as unit:
             visit = Visit(
                 unit,
-                self._fresh(target),
+                fresh,
                 owner=self._store.owner,
                 clock=self._clock,
                 dice=self._dice,
@@ -190,7 +191,7 @@ class Deliver:
                 may_go_on or (lambda: self._time_for_a_page(context)),
             )
             try:
-                yield from self._open(visit, patience_s)
+                yield from self._open(visit, fresh, patience_s)
                 yield from self._store_new(context, target, visit, work, reader)
                 task_id = yield from self._commit(context, target, visit, force=commit_now)
             except _StoppedError as stopped:
@@ -218,17 +219,18 @@ class Deliver:
             account=target.account,
             server_id=self._server_id,
             server_profile=self._settings.server_profile.value,
+            agent=target.identity.agent,
         )
 
-    def _open(self, visit: Visit, patience_s: float) -> Flow[None]:
+    def _open(self, visit: Visit, fresh: Watermark, patience_s: float) -> Flow[None]:
         loaded = yield from visit.open(patience_s=patience_s)
         if loaded is None:
             raise _StoppedError(DeliveryStatus.LOCKED)
         if loaded.repaired:
             self._state_error(events.StateErrorReason.UNREADABLE)
-        if visit.watermark.server_id != self._server_id:
+        if _server_of(visit.watermark) != _server_of(fresh):
             self._state_error(events.StateErrorReason.SERVER_CHANGED)
-            visit.watermark = visit.watermark.moved(self._server_id)
+            visit.watermark = visit.watermark.moved(fresh)
 
     def _state_error(self, reason: events.StateErrorReason) -> None:
         self._sink.emit(events.StateError(reason=reason))
@@ -266,8 +268,7 @@ class Deliver:
         ]
         for batch in split(messages, max_bytes=self._settings.messages.max_batch_bytes):
             yield from self._send(context, target, visit, work, batch)
-        prefix = grown_prefix(visit.watermark, work.presentation, planned.digests)
-        visit.watermark = visit.watermark.with_prefix(*prefix)
+        visit.watermark = delivered(visit.watermark, work.presentation, planned.digests)
         yield from visit.save()
 
     def _plan(self, visit: Visit, work: "_Work", history: Sequence[str] = ()) -> Flow[Plan]:
@@ -575,10 +576,13 @@ def _digests(batch: Sequence[WireMessage]) -> tuple[str, ...]:
     return tuple(d for m in batch if (d := marked_digest(m.source_ids)) is not None)
 
 
+def _server_of(watermark: Watermark) -> tuple[str, str]:
+    """A session of one server under two contracts is two sessions."""
+    return watermark.server_id, watermark.server_profile
+
+
 def _role_id(target: Target, role: str) -> str | None:
-    if target.agent_role is None:
-        return None
-    return target.agent_role if role == "assistant" else target.identity.user
+    return target.agent_role if role == "assistant" else target.user_role
 
 
 def _commit_status(receipt: CommitReceipt) -> events.CommitStatus:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from resilient_ov import events
 from resilient_ov.domain.exchange import Failure, FailureKind, Operation, Search, Success
-from resilient_ov.domain.namespace import is_category, memories_uri
+from resilient_ov.domain.namespace import View, is_category
 from resilient_ov.domain.ports import Clock
 from resilient_ov.domain.recall import MemoryHit, ServerHit, injection_text, select
 from resilient_ov.policy.classify import DegradeReason
@@ -28,10 +28,10 @@ _ENTRY_CHARS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked, of whose memory. ``own_user`` None = the server's user is not known yet."""
+    """What is asked, of whose memory."""
 
     target: Target
-    own_user: str | None
+    view: View
     query: str
     category: str | None
     top_k: int
@@ -89,7 +89,7 @@ class Recall:
         command = Search(
             identity=question.target.identity,
             query=question.query,
-            targets=(memories_uri(question.category),),
+            targets=question.view.targets(question.category),
             limit=question.top_k,
             score_threshold=self._retrieval.score_threshold,
         )
@@ -99,7 +99,7 @@ class Recall:
         answered = result.value if isinstance(result.value, tuple) else ()
         chosen = select(
             [hit for hit in answered if isinstance(hit, ServerHit)],
-            own_user=question.own_user,
+            view=question.view,
             categories=None if question.category is None else (question.category,),
             limit=question.top_k,
         )

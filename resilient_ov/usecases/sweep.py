@@ -20,6 +20,7 @@ from resilient_ov.usecases.call import CallContext, origin_of
 from resilient_ov.usecases.deliver import NOTHING, Deliver, DeliveryStatus
 from resilient_ov.usecases.steps import Flow, WorkLateError, work
 from resilient_ov.usecases.visit import Target
+from resilient_ov.usecases.writer import Writer
 
 _MAX_JITTER_S = 30.0
 _ROUND_S = 5.0
@@ -39,24 +40,29 @@ class Sweeper:
         *,
         store: WatermarkStore,
         deliver: Deliver,
-        writer_holds: Callable[[str], bool],
+        writer: Writer,
+        bury_dead: Callable[[], int],
         sink: events.EventSink,
         clock: Clock,
         dice: Dice,
         settle_s: float,
         commit_min_s: float,
+        server_profile: str,
     ) -> None:
         self._store = store
         self._deliver = deliver
-        self._writer_holds = writer_holds
+        self._writer = writer
+        self._bury_dead = bury_dead
         self._sink = sink
         self._clock = clock
         self._quiet_s = max(settle_s, commit_min_s)
         self._settle_s = settle_s
+        self._server_profile = server_profile
         self._pacer = _Pacer(clock)
         self._running = False
         self._next_s = clock.monotonic_s() + _MAX_JITTER_S * dice.fraction()
         self._seen: dict[str, tuple[int, float]] = {}
+        self._since_s: dict[str, float] = {}
         self._retry: dict[str, tuple[float, int]] = {}
         self.leads = False
 
@@ -78,12 +84,22 @@ class Sweeper:
                 self.leads = yield from work(self._store.lead, began_s + _DISK_S)
                 if not self.leads:
                     return
+                ended = yield from work(self._bury_dead, began_s + _DISK_S)
                 sessions = yield from work(self._store.unfinished, began_s + _DISK_S)
-            except (StateUnwritableError, WorkLateError):
+            except (StateUnwritableError, WorkLateError, OSError):
                 return
+            if ended:
+                self._sink.emit(
+                    events.MessagesDropped(reason=events.DropReason.PROCESS_ENDED, count=ended)
+                )
             for known in [s for s in self._seen if s not in set(sessions)]:
                 self._seen.pop(known)
                 self._retry.pop(known, None)
+                self._since_s.pop(known, None)
+            for session_id in sessions:
+                self._since_s.setdefault(session_id, began_s)
+            oldest_s = began_s - min(self._since_s.values(), default=began_s)
+            self._writer.tell_place(commits=len(sessions), oldest_s=oldest_s)
             for session_id in sessions:
                 yield from self._session(session_id)
         finally:
@@ -93,15 +109,15 @@ class Sweeper:
     def _session(self, session_id: str) -> Flow[None]:
         now_s = self._clock.monotonic_s()
         retry_s, tries = self._retry.get(session_id, (now_s, 0))
-        if now_s < retry_s or self._writer_holds(session_id) or not self._pacer.ready():
+        if now_s < retry_s or self._writer.holds(session_id) or not self._pacer.ready():
             return
         watermark = yield from self._peek(session_id)
-        if watermark is None or not self._quiet(watermark):
+        if watermark is None or not self._is_ours(watermark) or not self._quiet(watermark):
             return
         if not (yield from self._orphaned(watermark)):
             return
         target = Target(
-            identity=Identity(user=watermark.openviking_user),
+            identity=Identity(user=watermark.openviking_user, agent=watermark.agent),
             session_id=session_id,
             account=watermark.account,
         )
@@ -150,6 +166,10 @@ class Sweeper:
         except (StateUnwritableError, NewerStateError, WorkLateError):
             return None
         return None if loaded is None else loaded.watermark
+
+    def _is_ours(self, watermark: Watermark) -> bool:
+        """Only a turn of its thread knows who owns a session that another contract named."""
+        return watermark.server_profile == self._server_profile
 
     def _quiet(self, watermark: Watermark) -> bool:
         """Tell whether the session has been left alone long enough, by our own clock."""

@@ -20,12 +20,14 @@ _LONGEST_POLL_S = 0.05
 class Target:
     """A session on the server and who owns it.
 
-    ``agent_role`` is sent as the assistant's role id on the namespace profile, else None.
+    ``user_role`` and ``agent_role`` are the role ids of the user's and the assistant's messages
+    on the namespace profile; None = not sent.
     """
 
     identity: Identity
     session_id: str
     account: str
+    user_role: str | None = None
     agent_role: str | None = None
 
 

@@ -15,7 +15,6 @@ from resilient_ov.domain.exchange import (
     ServerHealth,
     Success,
 )
-from resilient_ov.domain.namespace import memories_uri
 from resilient_ov.policy.refusals import Refusal
 from resilient_ov.usecases.call import CallContext, Calls
 from resilient_ov.usecases.steps import Flow
@@ -46,22 +45,25 @@ class Warm:
         health: CallContext,
         identity: Identity,
         *,
-        find: bool,
+        targets: tuple[str, ...],
     ) -> Flow[Warmed]:
-        """Check health inside the ``health`` budget, then, if wanted, make one real find."""
+        """Check health inside the ``health`` budget, then make one real find.
+
+        ``targets`` empty = no find.
+        """
         checked = yield from self._calls.perform(health, Health(identity=identity))
         if not isinstance(checked, Success):
             return Warmed(failed=checked, operation=Operation.HEALTH)
         told = checked.value
         version = told.version if isinstance(told, ServerHealth) else None
         user = told.user if isinstance(told, ServerHealth) else None
-        if find:
+        if targets:
             found = yield from self._calls.perform(
                 context,
                 Search(
                     identity=identity,
                     query=_PROBE_QUERY,
-                    targets=(memories_uri(),),
+                    targets=targets,
                     limit=1,
                     score_threshold=self._score_threshold,
                 ),

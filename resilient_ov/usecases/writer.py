@@ -123,6 +123,20 @@ class Writer:
         """Return how many messages wait, and how many of them are in doubt."""
         return self._backlog.depth().messages, sum(self._in_doubt.values())
 
+    def tell_place(self, *, commits: int, oldest_s: float) -> None:
+        """Tell what waits in the whole place; called by the process that sweeps it."""
+        messages, _ = self.waiting_messages()
+        since_s = self._backlog.depth().oldest_since_s
+        own_s = 0.0 if since_s is None else self._clock.monotonic_s() - since_s
+        self._sink.emit(
+            events.PendingChanged(
+                writes=messages,
+                in_doubt=len(self._in_doubt),
+                commits=commits,
+                oldest_s=max(own_s, oldest_s),
+            )
+        )
+
     # -- scheduling ------------------------------------------------------------------------
 
     def jobs(self, now_s: float) -> list[Flow[None]]:

@@ -1,0 +1,57 @@
+"""Secondary adapter (owned persistence): writes what this process says about itself.
+
+Rule: on change only; blocks, so the background calls it; a place that cannot be written is tried again later.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from resilient_ov.adapters.status_file import StatusFiles
+
+
+class Board(Protocol):
+    """What is known of this process's health; ``revision`` grows with every change."""
+
+    revision: int
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return it as JSON-clean values."""
+        ...
+
+
+class StatusTeller:
+    """Offers the board to the status file when it changed. Not thread-safe: one background."""
+
+    def __init__(
+        self, board: Board, files: StatusFiles, waiting: Callable[[], tuple[int, int]]
+    ) -> None:
+        self._board = board
+        self._files = files
+        self._waiting = waiting
+        self._told: tuple[int, int, int] | None = None
+
+    def tell(self) -> None:
+        """Write the status if it changed and a second has passed since the last write.
+
+        Raises:
+            OSError: it could not be written.
+
+        """
+        now = (self._board.revision, *self._waiting())
+        if now != self._told:
+            self._files.offer(waiting=now[1], facts=self.facts())
+            self._told = now
+        self._files.write_due()
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what this process knows of itself now."""
+        return self._board.snapshot()
+
+    def close(self) -> None:
+        """Remove the file: this process has nothing left that only its memory holds.
+
+        Raises:
+            OSError: it could not be removed.
+
+        """
+        self._files.close()
