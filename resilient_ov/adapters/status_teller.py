@@ -1,6 +1,7 @@
 """Secondary adapter (owned persistence): writes what this process says about itself.
 
-Rule: on change only; blocks, so the background calls it; a place that cannot be written is tried again later.
+Rule: on change only; blocks, so the background calls it; a place that cannot be written is tried
+again later.
 """
 
 from collections.abc import Callable, Mapping
