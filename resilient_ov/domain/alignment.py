@@ -84,7 +84,12 @@ def weave(
 
 
 def interleave(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
-    """Return the tokens of both lists, each once, in both orders as far as they agree."""
-    if not old or not new:
-        return tuple(old or new)
-    return tuple(dict.fromkeys(weave(old, new, align(new, old), lambda known, _: known)))
+    """Return the tokens of both lists, each once.
+
+    The order is that of `old`, and that of `new` as far as it agrees. The tokens of each are
+    unique.
+    """
+    held = frozenset(old)
+    agreeing = zip(new, align(new, old), strict=True)
+    pairs = [(token, at) for token, at in agreeing if at is not None or token not in held]
+    return tuple(weave(old, [t for t, _ in pairs], [at for _, at in pairs], lambda both, _: both))

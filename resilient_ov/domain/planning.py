@@ -9,7 +9,7 @@ in the window too, or new. Of any other message only the server can tell, once s
 of the window (`Plan.prefix_lost`).
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from resilient_ov.domain.alignment import align, align_head_first, interleave
@@ -34,7 +34,7 @@ __all__ = [
     "Planned",
     "Presentation",
     "adopted_head",
-    "grown_prefix",
+    "delivered",
     "merge",
     "plan",
     "present",
@@ -65,18 +65,27 @@ class Plan:
     prefix_lost: bool
 
 
-def plan(watermark: Watermark, presentation: Presentation, history: Sequence[str] = ()) -> Plan:
+def plan(
+    watermark: Watermark,
+    presentation: Presentation,
+    *,
+    window: int,
+    history: Sequence[str] | None = None,
+) -> Plan:
     """Return what of `presentation` must still be sent.
 
-    `history` = what the server was just seen to hold, oldest first, when that is more than the
-    window keeps.
+    `window` = how many digests the watermark keeps. `history` = what the server was just seen to
+    hold, oldest first; None = it was not asked.
     """
-    submitted = interleave(watermark.submitted, history)
+    submitted = interleave(watermark.submitted, history or ())
+    total = watermark.server_total or 0
+    if history is not None:
+        forgotten = total > len(history)
+    else:
+        forgotten = watermark.prefix_count > 0 or total > len(submitted) or len(submitted) >= window
     doubt = watermark.in_doubt
-    window = [*submitted, *(() if doubt is None else doubt.digests)]
-    more_than_seen = (watermark.server_total or 0) > len(submitted)
-    forgotten = more_than_seen or (watermark.prefix_count > 0 and not history)
-    numbers = _Numbers(window, watermark.server_total or 0)
+    known = [*submitted, *(() if doubt is None else doubt.digests)]
+    numbers = _Numbers(known, total)
     by_token: dict[str, str] = {}
     unknown: list[Planned] = []
     digests: list[str] = []
@@ -85,8 +94,8 @@ def plan(watermark: Watermark, presentation: Presentation, history: Sequence[str
         prefix = _held_prefix(watermark, listing.entries)
         digests += map(_digest_in_prefix, listing.entries[:prefix])
         entries = listing.entries[prefix:]
-        found = _recognised(entries, window, head_first=prefix > 0 or not forgotten)
-        stored = frozenset(window)
+        found = _recognised(entries, known, head_first=prefix > 0 or not forgotten)
+        stored = frozenset(known)
         anchored = any(_known_as(entry, stored) for entry in listing.entries[:prefix])
         for entry, match in zip(entries, found, strict=True):
             digest = match or by_token.get(entry.token)
@@ -97,7 +106,7 @@ def plan(watermark: Watermark, presentation: Presentation, history: Sequence[str
             else:
                 digest = numbers.next(entry.exact) if entry.numbered else entry.exact
                 unknown.append(Planned(entry.message, digest))
-                window.append(digest)
+                known.append(digest)
                 lost = lost or (forgotten and not anchored)
             if not entry.numbered:
                 by_token[entry.token] = digest
@@ -105,18 +114,23 @@ def plan(watermark: Watermark, presentation: Presentation, history: Sequence[str
     return Plan(unknown=tuple(unknown), digests=tuple(digests), prefix_lost=lost)
 
 
-def grown_prefix(
+def delivered(
     watermark: Watermark, presentation: Presentation, digests: Sequence[str]
-) -> tuple[int, str]:
-    """Return the prefix after a delivery: the head of the list the host showed last.
+) -> Watermark:
+    """Return the state after a delivery: `digests`, the plan's, are all stored or given up by now.
 
-    It ends with the last message that is not in the window. `digests` are the plan's, and every
-    one of them is stored by now.
+    The new prefix is the head of the list the host showed last that ends with the last message
+    out of the window. The window takes the order of the lists and leaves the prefix out, because
+    a message that was stored late, or given up, must not outlive its neighbours there.
     """
-    if not presentation.listings:
-        return watermark.prefix_count, watermark.prefix_digest
-    entries = presentation.listings[-1].entries
-    return _fallen(watermark, entries, digests[len(digests) - len(entries) :])
+    for listing, stored in _by_listing(presentation, digests):
+        window = frozenset(watermark.submitted)
+        order = interleave([d for d in dict.fromkeys(stored) if d in window], watermark.submitted)
+        count, prefix_digest = _fallen(watermark, listing.entries, stored)
+        covered = frozenset(stored[:count])
+        watermark = replace(watermark, submitted=tuple(d for d in order if d not in covered))
+        watermark = watermark.with_prefix(count, prefix_digest)
+    return watermark
 
 
 def recognises(digests: Sequence[str], presentation: Presentation) -> bool:
@@ -134,7 +148,7 @@ def recognises(digests: Sequence[str], presentation: Presentation) -> bool:
 
 
 def adopted_head(
-    watermark: Watermark, presentation: Presentation, history: Sequence[str]
+    watermark: Watermark, presentation: Presentation, *, window: int, history: Sequence[str]
 ) -> Watermark:
     """After a rebuild: take the head of the list the host shows that is stored as the prefix.
 
@@ -143,9 +157,9 @@ def adopted_head(
     """
     if not presentation.listings:
         return watermark
-    first = plan(replace(watermark, prefix_count=0, prefix_digest=""), presentation, history)
-    listing = presentation.listings[-1]
-    digests = first.digests[len(first.digests) - len(listing.entries) :]
+    bare = watermark.with_prefix(0, "")
+    first = plan(bare, presentation, window=window, history=history)
+    listing, digests = list(_by_listing(presentation, first.digests))[-1]
     known = {*watermark.known, *history}
     planned = {p.digest for p in first.unknown}
     first_known = next((at for at, d in enumerate(digests) if d in known), 0)
@@ -177,6 +191,15 @@ def _held_prefix(watermark: Watermark, entries: Sequence[Entry]) -> int:
     count = watermark.prefix_count
     holds = 0 < count <= len(entries) and running_digest(entries[:count]) == watermark.prefix_digest
     return count if holds else 0
+
+
+def _by_listing(
+    presentation: Presentation, digests: Sequence[str]
+) -> Iterator[tuple[Listing, Sequence[str]]]:
+    start = 0
+    for listing in presentation.listings:
+        yield listing, digests[start : start + len(listing.entries)]
+        start += len(listing.entries)
 
 
 def _fallen(

@@ -59,7 +59,8 @@ class Watermark:
 
     ``submitted`` and ``committed`` are ordered windows of digests, newest last. ``prefix_count``
     and ``prefix_digest`` name the head of the presented list that fell out of the window.
-    ``server_live`` None = the number of live messages is not known. ``extra`` keeps unknown keys.
+    ``server_live`` None = the number of live messages is not known. ``agent`` is the agent that is
+    sent beside the user, None where none is. ``extra`` keeps unknown keys.
     """
 
     session_id: str
@@ -67,6 +68,7 @@ class Watermark:
     account: str
     server_id: str
     server_profile: str
+    agent: str | None = None
     revision: int = 0
     server_total: int | None = None
     server_live: int | None = None
@@ -98,9 +100,20 @@ class Watermark:
         newest = self.newest_archive if total else 0
         return replace(self, server_total=total, server_live=live, newest_archive=newest)
 
-    def moved(self, server_id: str) -> "Watermark":
-        """Point at another server: what is known stays, the counters must be compared anew."""
-        return replace(self, server_id=server_id, server_total=None, server_live=None)
+    def moved(self, to: "Watermark") -> "Watermark":
+        """Point where a fresh state points: another server, or another contract with it.
+
+        What is known stays, the counters must be compared anew.
+        """
+        return replace(
+            self,
+            openviking_user=to.openviking_user,
+            agent=to.agent,
+            server_id=to.server_id,
+            server_profile=to.server_profile,
+            server_total=None,
+            server_live=None,
+        )
 
     def lost_count(self) -> "Watermark":
         """Forget the server's counters, so that the next delivery compares and rebuilds."""

@@ -271,9 +271,14 @@ class Deliver:
         visit.watermark = delivered(visit.watermark, work.presentation, planned.digests)
         yield from visit.save()
 
-    def _plan(self, visit: Visit, work: "_Work", history: Sequence[str] = ()) -> Flow[Plan]:
+    def _plan(
+        self, visit: Visit, work: "_Work", history: Sequence[str] | None = None
+    ) -> Flow[Plan]:
         watermark, presentation = visit.watermark, work.presentation
-        planned = yield from compute(lambda: plan(watermark, presentation, history))
+        window = self._settings.watermark.window
+        planned = yield from compute(
+            lambda: plan(watermark, presentation, window=window, history=history)
+        )
         work.planned(planned, watermark.in_doubt)
         return planned
 
@@ -310,7 +315,12 @@ class Deliver:
                 window=self._settings.watermark.window,
                 newest_archive=rebuilt.newest_archive,
             )
-            visit.watermark = adopted_head(visit.watermark, work.presentation, history)
+            visit.watermark = adopted_head(
+                visit.watermark,
+                work.presentation,
+                window=self._settings.watermark.window,
+                history=history,
+            )
             self._sink.emit(events.Rebased(reason=events.RebaseReason.REBUILT))
         visit.watermark = visit.watermark.compared(
             total=info.total_messages, live=info.live_messages
