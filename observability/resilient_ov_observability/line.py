@@ -14,6 +14,8 @@ from typing import Any, Final
 from resilient_ov_observability import redaction
 from resilient_ov_observability.optional import optional
 
+_HERE: Final = "resilient_ov_observability/line.py"
+
 # Imported with this module, not with the first line: it takes longer than a call may.
 _structlog: Final[Any] = optional("structlog")
 
@@ -70,7 +72,7 @@ class LineWriter:
         began_s = self._monotonic_s()
         if began_s < self._rests_until_s:
             return
-        self._logger.log(level, self._line(event, fields))
+        self._handle(level, self._line(event, fields))
         now_s = self._monotonic_s()
         if now_s - began_s <= SLOW_WRITE_S:
             self._slow_writes = 0
@@ -80,6 +82,12 @@ class LineWriter:
             self._slow_writes = 0
             self._rests_until_s = now_s + REST_S
             raise LogHeldError
+
+    def _handle(self, level: int, line: str) -> None:
+        # What Logger.log does, without the walk over the stack: its answer would always be this
+        # file, and the walk costs as much as the rest.
+        logger = self._logger
+        logger.handle(logger.makeRecord(logger.name, level, _HERE, 0, line, (), None))
 
     def _line(self, event: str, fields: dict[str, Any]) -> str:
         if self._render is not None:

@@ -8,6 +8,7 @@ failures are ERROR. What a line says is in `wording.py`.
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from logging import DEBUG
 from typing import Any, Final
 
@@ -34,13 +35,21 @@ class LogSink:
         clock: monotonic time for the limits, wall time for display.
         account_alias: harmless name of the account, told in every line.
         logger_name: another logger, for a host that wants one.
+        host_trace: the host's binding of its trace id; entered while a line of a call is
+            written, so that lines from our own threads carry it in the host's format too.
     """
 
     def __init__(
-        self, *, clock: Clock, account_alias: str | None = None, logger_name: str = LOGGER_NAME
+        self,
+        *,
+        clock: Clock,
+        account_alias: str | None = None,
+        logger_name: str = LOGGER_NAME,
+        host_trace: Callable[[str], AbstractContextManager[Any]] | None = None,
     ) -> None:
         self._clock = clock
         self._account_alias = account_alias
+        self._host_trace = host_trace
         self._writer = LineWriter(logger_name, clock.monotonic_s)
         self.renew_after_fork()
         self._handlers: dict[type, Handler] = {
@@ -115,7 +124,11 @@ class LogSink:
         }
         if line.level > DEBUG:
             self._recent.append((line.event, told))
-        self._writer.write(line.level, line.event, told)
+        if self._host_trace is None or origin.trace_id is None:
+            self._writer.write(line.level, line.event, told)
+        elif self._writer.wants(line.level):
+            with self._host_trace(origin.trace_id):
+                self._writer.write(line.level, line.event, told)
 
     def _limited(self, line: Line) -> wording.Fields | None:
         """Return the fields with what was held back before, or None to hold this line back."""

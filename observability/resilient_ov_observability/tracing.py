@@ -22,10 +22,11 @@ from resilient_ov_observability.version import VERSION
 from resilient_ov_observability.wording import operation_event
 
 _NAMES: Final = {call: f"openviking.{call}" for call in events.Call}
-_ATTRIBUTES: Final = {
+_ATTRIBUTES: Final = {name: f"openviking.{name}" for name in redaction.ALLOWED} | {
     "error_type": "error.type",
     "status_code": "http.response.status_code",
 }
+"""Name of the attribute for each field that may leave; the conventions' where there is one."""
 
 # Imported with this module, not inside a call.
 _trace: Final[Any] = optional("opentelemetry.trace")
@@ -229,7 +230,4 @@ def _happened(name: str, **fields: object) -> None:
 
 
 def _attributes(fields: Mapping[str, object]) -> dict[str, Any]:
-    return {
-        _ATTRIBUTES.get(name, f"openviking.{name}"): value
-        for name, value in redaction.clean(fields).items()
-    }
+    return {_ATTRIBUTES[name]: value for name, value in redaction.clean(fields).items()}

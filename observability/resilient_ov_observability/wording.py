@@ -4,9 +4,8 @@ Rule: pure; one function per event, collected in one table. The names are public
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from logging import DEBUG, ERROR, INFO, WARNING
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from resilient_ov import events
 from resilient_ov.domain.exchange import FailureKind, Operation
@@ -20,8 +19,7 @@ ALWAYS_S: Final = 0.0
 Fields = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(NamedTuple):
     """One line; ``every_s`` is the shortest time between two lines of the same name and reason."""
 
     level: int

@@ -18,8 +18,10 @@ from prometheus_client import CollectorRegistry
 from resilient_ov import events
 from resilient_ov.adapters.clock import SystemClock
 from resilient_ov.domain.exchange import Operation
-from resilient_ov.settings import MetricsSettings, TracingSettings
-from resilient_ov_observability.observer import Observer
+from resilient_ov_observability.logs import LogSink
+from resilient_ov_observability.metrics import MetricsSink
+from resilient_ov_observability.status import StatusBoard
+from resilient_ov_observability.tracing import TraceSink
 
 ROUNDS = 25
 OPERATIONS = 400
@@ -49,27 +51,33 @@ def operation_events(sink: events.EventSink) -> None:
     )
 
 
-def observer(*, tracing: bool) -> Observer:
-    """Return the default sinks, on a registry of their own."""
-    return Observer(
-        metrics=MetricsSettings(),
-        tracing=TracingSettings(enabled=tracing),
-        clock=SystemClock(),
-        account_alias="acct_0",
-        registry=CollectorRegistry(),
+def sinks(trace: TraceSink | None) -> events.EventSink:
+    """Return all sinks as one, the metrics on a registry of their own."""
+    clock = SystemClock()
+    metrics = MetricsSink(
+        CollectorRegistry(), exemplar_trace_id=None if trace is None else trace.current_trace_id
     )
+    made: dict[events.SinkName, events.EventSink] = {
+        events.SinkName.METRICS: metrics,
+        events.SinkName.STATUS: StatusBoard(clock=clock),
+        events.SinkName.LOG: LogSink(clock=clock, account_alias="acct_0"),
+    }
+    if trace is not None:
+        made[events.SinkName.TRACE] = trace
+    return events.fan_out(made)
 
 
 def metrics_only() -> Callable[[], None]:
     """Metrics, status and a log nobody reads; no spans."""
-    watching = observer(tracing=False)
     logging.getLogger("resilient_ov").setLevel(logging.INFO)
-    return lambda: operation_events(watching.sink)
+    sink = sinks(None)
+    return lambda: operation_events(sink)
 
 
 def with_span() -> Callable[[], None]:
     """The same inside the span of its call."""
-    watching = observer(tracing=True)
+    trace = TraceSink()
+    sink = sinks(trace)
     call = events.CallFinished(
         call=events.Call.SEARCH,
         outcome=events.CallOutcome.OK,
@@ -78,9 +86,9 @@ def with_span() -> Callable[[], None]:
     )
 
     def run() -> None:
-        with watching.scope_call(events.Call.SEARCH):
-            operation_events(watching.sink)
-            watching.sink.emit(call)
+        with trace.scope_call(events.Call.SEARCH):
+            operation_events(sink)
+            sink.emit(call)
 
     return run
 

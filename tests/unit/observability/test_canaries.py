@@ -16,9 +16,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 
 from resilient_ov import events
-from resilient_ov.settings import MetricsSettings, TracingSettings
 from resilient_ov_observability import redaction
-from resilient_ov_observability.observer import Observer
+from resilient_ov_observability.logs import LogSink
+from resilient_ov_observability.metrics import MetricsSink
+from resilient_ov_observability.status import StatusBoard
+from resilient_ov_observability.tracing import TraceSink
 from tests.unit.observability.builders import ManualClock
 
 CANARIES = [
@@ -32,49 +34,54 @@ CANARIES = [
 ]
 
 
-@dataclasses.dataclass
 class Sinks:
-    observer: Observer
-    registry: CollectorRegistry
-    log: "Log"
-    spans: typing.Any
+    """All sinks as one, and what they show."""
+
+    def __init__(self, spans):
+        clock = ManualClock()
+        self.registry, self.lines, self.spans = CollectorRegistry(), Log(), spans
+        self.trace = TraceSink()
+        self.log = LogSink(clock=clock, account_alias="c4n4ry@example.com")
+        self.status = StatusBoard(clock=clock)
+        metrics = MetricsSink(self.registry, exemplar_trace_id=self.trace.current_trace_id)
+        self.all = events.fan_out(
+            {
+                events.SinkName.LOG: self.log,
+                events.SinkName.METRICS: metrics,
+                events.SinkName.TRACE: self.trace,
+                events.SinkName.STATUS: self.status,
+            }
+        )
 
     def texts(self):
         return {
-            "log": "\n".join(self.log.lines),
-            "recent": "\n".join(self.observer.log.recent()),
+            "log": "\n".join(self.lines.seen),
+            "recent": "\n".join(self.log.recent()),
             "metrics": generate_latest(self.registry).decode(),
             "trace": self.spans.text,
-            "status": json.dumps(self.observer.status.snapshot(), default=str),
+            "status": json.dumps(self.status.snapshot(), default=str),
         }
 
 
 class Log(logging.Handler):
     def __init__(self):
         super().__init__()
-        self.lines = []
+        self.seen = []
 
     def emit(self, record):
-        self.lines.append(record.getMessage())
+        self.seen.append(record.getMessage())
 
 
 @pytest.fixture
 def sinks(spans):
-    registry, log = CollectorRegistry(), Log()
+    made = Sinks(spans)
     logger = logging.getLogger("resilient_ov")
     level, propagate = logger.level, logger.propagate
     logger.setLevel(logging.DEBUG)
     logger.propagate = False
-    logger.addHandler(log)
-    observer = Observer(
-        metrics=MetricsSettings(),
-        tracing=TracingSettings(),
-        clock=ManualClock(),
-        account_alias="c4n4ry@example.com",
-        registry=registry,
-    )
-    yield Sinks(observer, registry, log, spans)
-    logger.removeHandler(log)
+    logger.addHandler(made.lines)
+    yield made
+    logger.removeHandler(made.lines)
     logger.level, logger.propagate = level, propagate
 
 
@@ -103,16 +110,16 @@ def poisoned(kind, canary, *, words):
 
 
 def run(sinks, *, words):
-    for scope in (*map(sinks.observer.scope_call, events.Call), contextlib.nullcontext()):
+    for scope in (*map(sinks.trace.scope_call, events.Call), contextlib.nullcontext()):
         with scope:
             for canary in CANARIES:
                 for kind in typing.get_args(events.Event):
-                    sinks.observer.sink.emit(poisoned(kind, canary, words=words))
+                    sinks.all.emit(poisoned(kind, canary, words=words))
                 failed = dataclasses.replace(
                     poisoned(events.OperationFinished, canary, words=True),
                     status=events.OperationStatus.ERROR,
                 )
-                sinks.observer.sink.emit(failed)
+                sinks.all.emit(failed)
 
 
 def shown(sinks):

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import logging
 import subprocess
@@ -583,6 +584,32 @@ def test_a_structlog_that_breaks_later_costs_no_line(sink, lines):
     sink.emit(operation())
     sink.emit(operation())
     assert len(lines.named("openviking.search")) == 2
+
+
+def test_a_line_of_a_call_is_written_under_the_hosts_trace_id(clock, lines):
+    bound = []
+
+    @contextlib.contextmanager
+    def host_trace(trace_id):
+        bound.append(("in", trace_id, len(lines.raw)))
+        yield
+        bound.append(("out", trace_id, len(lines.raw)))
+
+    sink = LogSink(clock=clock, host_trace=host_trace)
+    sink.emit(operation())
+    sink.emit(switched())
+    assert bound == [("in", "trace-1", 0), ("out", "trace-1", 1)]
+    assert len(lines.raw) == 2
+
+
+def test_the_hosts_trace_id_is_not_bound_for_a_line_nobody_sees(clock, lines):
+    def host_trace(trace_id):
+        raise AssertionError
+
+    sink = LogSink(clock=clock, host_trace=host_trace)
+    logging.getLogger("resilient_ov").setLevel(logging.ERROR)
+    sink.emit(operation())
+    sink.emit(failed_operation())
 
 
 class Hanging(logging.Handler):
