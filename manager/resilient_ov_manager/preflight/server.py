@@ -1,0 +1,208 @@
+"""Whether the server is there, believes us, is a supported one, and can search.
+
+Rule: one health check and one find of a user that is never written to, each one attempt. A green
+health check alone proves nothing about the server's models.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from resilient_ov.adapters.clock import SystemDice
+from resilient_ov.adapters.credentials import ApiKeySource
+from resilient_ov.adapters.memory_server import HttpxMemoryServer
+from resilient_ov.domain.exchange import (
+    Answer,
+    Command,
+    Failure,
+    FailureKind,
+    Health,
+    Identity,
+    Search,
+    ServerHealth,
+)
+from resilient_ov.domain.identity import openviking_user, scope
+from resilient_ov.domain.namespace import memories_uri
+from resilient_ov.domain.ports import Attempt
+from resilient_ov.memory import PROBE_USER
+from resilient_ov.settings import AuthMode, Settings
+from resilient_ov_manager.preflight.step import State, Step, failed
+
+_PROBE_QUERY: Final = "is the memory reachable"
+_FIRST_VERSION: Final = (0, 5, 2)
+_VERSION: Final = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})\S*")
+
+
+def server_steps(settings: Settings, environ: Mapping[str, str]) -> Iterator[Step]:
+    """Yield whether it answers and knows us, its version, and whether it can search."""
+    source = ApiKeySource(settings.auth, environ=environ)
+    source.refresh()
+
+    def key() -> str | None:
+        current = source.current()
+        return None if current is None else current.reveal()
+
+    identity = Identity(user=openviking_user(scope(settings.auth.scope_account, PROBE_USER, None)))
+    server = HttpxMemoryServer(settings, key=key)
+    try:
+        answer, took_s = _ask(server, Health(identity=identity), settings.budgets.health_s)
+        yield _identified(answer, settings, identity, took_s)
+        if isinstance(answer, Failure):
+            yield _skipped("version")
+            yield _skipped("find")
+            return
+        told = answer.value
+        yield _versioned(told.version if isinstance(told, ServerHealth) else None)
+        find = Search(
+            identity=identity,
+            query=_PROBE_QUERY,
+            targets=(memories_uri(),),
+            limit=1,
+            score_threshold=settings.retrieval.score_threshold,
+        )
+        answer, took_s = _ask(server, find, settings.budgets.warm_s)
+        yield _found(answer, settings, took_s)
+    finally:
+        server.close()
+
+
+def _ask(server: HttpxMemoryServer, command: Command, budget_s: float) -> tuple[Answer, float]:
+    began_s = time.monotonic()
+    answer = server.send(
+        Attempt(command=command, deadline_s=began_s + budget_s, request_id=SystemDice().token())
+    )
+    return answer, time.monotonic() - began_s
+
+
+def _identified(answer: Answer, settings: Settings, identity: Identity, took_s: float) -> Step:
+    if isinstance(answer, Failure):
+        return _unusable(
+            "server", answer, settings, settings.budgets.health_s, "budgets.health_seconds"
+        )
+    told = answer.value
+    user = told.user if isinstance(told, ServerHealth) else None
+    mode = settings.auth.mode
+    if mode is not AuthMode.DEV and user is None:
+        return failed(
+            "server",
+            "answers, but does not say whose key it was given",
+            f"The server does not check keys as auth_mode {mode.value} expects."
+            " Compare its auth mode with auth_mode",
+        )
+    if mode is AuthMode.TRUSTED and user != identity.user:
+        return failed(
+            "server",
+            "takes us for another user than the one we name",
+            "It does not trust our identity headers: it is not in trusted mode, or the key is a"
+            " user's own. Set auth_mode: api_key, or run the server in trusted mode",
+        )
+    accepted = "" if mode is AuthMode.DEV else ", accepts the key and knows the identity"
+    return Step(name="server", state=State.OK, found=f"answers{accepted} ({took_s * 1000:.0f} ms)")
+
+
+def _versioned(version: str | None) -> Step:
+    known = None if version is None else _VERSION.fullmatch(version)
+    if known is None:
+        return Step(
+            name="version",
+            state=State.NOTE,
+            found="the server does not tell its version",
+            advice=("Supported are 0.5.x from 0.5.2 on. Look which one runs",),
+        )
+    numbers = tuple(int(part) for part in known.groups())
+    shown = ".".join(known.groups())
+    if numbers[:2] != _FIRST_VERSION[:2] or numbers < _FIRST_VERSION:
+        return failed(
+            "version",
+            f"{shown} is not supported",
+            "Run OpenViking 0.5.x from 0.5.2 on, or a version of resilient-ov made for yours",
+        )
+    return Step(name="version", state=State.OK, found=f"{shown} (supported: 0.5.x from 0.5.2 on)")
+
+
+def _found(answer: Answer, settings: Settings, took_s: float) -> Step:
+    if isinstance(answer, Failure):
+        return _unusable("find", answer, settings, settings.budgets.warm_s, "budgets.warm_seconds")
+    return Step(
+        name="find",
+        state=State.OK,
+        found=f"a search as user {PROBE_USER} was answered ({took_s * 1000:.0f} ms)",
+    )
+
+
+_AUTH: Final = "the key or the identity was refused"
+_AUTH_ADVICE: Final[Mapping[AuthMode, str]] = {
+    AuthMode.TRUSTED: "In trusted mode the key must be the server's root key",
+    AuthMode.API_KEY: "In api_key mode the key must be the user's own, never the root key",
+    AuthMode.DEV: "The server wants a key: set auth_mode to the mode it runs in",
+}
+_WHY: Final[Mapping[FailureKind, tuple[str, str]]] = {
+    FailureKind.CONNECT: (
+        "no connection",
+        "Is the server up, and does base_url name it as seen from here (DNS, port, firewall)?",
+    ),
+    FailureKind.TLS: (
+        "TLS failed",
+        "Check the certificate's names and dates, tls.ca_file, and the client certificate if the"
+        " server wants one",
+    ),
+    FailureKind.TIMEOUT: (
+        "no answer in time",
+        "Look at the load and the log of the server, or for something that swallows packets",
+    ),
+    FailureKind.RESET: (
+        "the connection was cut before an answer",
+        "Look in the log of the server, and of a proxy if there is one",
+    ),
+    FailureKind.PROTOCOL: (
+        "the answer is not OpenViking's",
+        "base_url must lead to the OpenViking server itself, not to a login page or a proxy's"
+        " error page",
+    ),
+    FailureKind.RATE_LIMITED: (
+        "too many requests",
+        "Wait, or raise the limit of the server or of its model provider",
+    ),
+    FailureKind.SERVER_ERROR: (
+        "the server failed",
+        "Look in the log of the server: its models or its storage may be away",
+    ),
+    FailureKind.CLIENT_ERROR: (
+        "the request was refused",
+        "Check the account, and whether the server's version is a supported one",
+    ),
+    FailureKind.SATURATED: ("this process has no connection left", "Try again"),
+}
+
+
+def _unusable(
+    name: str, failure: Failure, settings: Settings, budget_s: float, budget_key: str
+) -> Step:
+    found, advice = _why(failure, settings.auth.mode)
+    facts = [str(failure.status)] if failure.status is not None else []
+    if failure.code is not None:
+        facts.append(failure.code)
+    if failure.kind is FailureKind.TIMEOUT:
+        facts.append(f"{budget_s:g} s")
+        advice += f"; a server that is only slow needs more {budget_key}"
+    told = f" ({', '.join(facts)})" if facts else ""
+    return failed(name, f"{found}{told}", advice)
+
+
+def _why(failure: Failure, mode: AuthMode) -> tuple[str, str]:
+    if failure.provider_fault:
+        return _WHY[failure.kind][0], "Its model provider fails: see its quota, key and status"
+    if failure.status is not None and failure.status >= 400 and not failure.enveloped:
+        # OpenViking words every refusal in its own envelope.
+        return (
+            "refused, but not by OpenViking itself",
+            "Look at what answers at base_url: a proxy, a gateway or another service",
+        )
+    return (_AUTH, _AUTH_ADVICE[mode]) if failure.kind is FailureKind.AUTH else _WHY[failure.kind]
+
+
+def _skipped(name: str) -> Step:
+    return Step(
+        name=name, state=State.SKIPPED, found="not tried, because the server did not answer"
+    )
