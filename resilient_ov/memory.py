@@ -16,8 +16,9 @@ from resilient_ov.domain.errors import (
     OpenVikingOutcomeUnknownError,
     OpenVikingScopeError,
 )
-from resilient_ov.domain.exchange import Identity, Operation
-from resilient_ov.domain.identity import openviking_user, scope, session_id
+from resilient_ov.domain.exchange import Operation
+from resilient_ov.domain.identity import scope, session_id
+from resilient_ov.domain.namespace import View
 from resilient_ov.domain.ports import Clock
 from resilient_ov.domain.recall import as_result, clamp_top_k
 from resilient_ov.policy.classify import DegradeReason
@@ -32,6 +33,7 @@ from resilient_ov.settings import (
     StartupPolicy,
     WriteFailurePolicy,
 )
+from resilient_ov.usecases.addressing import identity_of, target_of, view_of
 from resilient_ov.usecases.backlog import HandOver, KeepHidden
 from resilient_ov.usecases.call import CallContext, origin_of
 from resilient_ov.usecases.drain import Drain
@@ -197,7 +199,7 @@ class Memory:
                 context,
                 Question(
                     target=target,
-                    own_user=self._own_user(target),
+                    view=self._view(target),
                     query=query,
                     category=category,
                     top_k=top_k,
@@ -356,11 +358,15 @@ class Memory:
             budget_s=min(context.budget_s, self._settings.budgets.health_s),
             origin=context.origin,
         )
-        identity = Identity(
-            user=openviking_user(scope(self._settings.auth.scope_account, PROBE_USER, None))
-        )
+        nobody = scope(self._settings.auth.scope_account, PROBE_USER, None)
+        target = target_of(self._settings, identity_of(self._settings, nobody), "")
         find = self._settings.startup_policy is StartupPolicy.FAIL_FAST
-        warmed = yield from self._warm.warm(context, health, identity, find=find)
+        warmed = yield from self._warm.warm(
+            context,
+            health,
+            target.identity,
+            targets=self._view(target).targets(None) if find else (),
+        )
         if warmed.user is not None and self._settings.auth.mode is AuthMode.API_KEY:
             self._server_user = warmed.user
         if warmed.failed is not None and warmed.operation is not None:
@@ -433,16 +439,13 @@ class Memory:
                 )
         if auth.require_authenticated_user and who.user_id == "default":
             raise OpenVikingScopeError("user_id: nobody is logged in")
-        return Target(
-            identity=Identity(user=openviking_user(owner)),
-            session_id=session_id(owner, who.thread_id) if needs_thread else "",
-            account=auth.scope_account,
-        )
+        session = session_id(owner, who.thread_id) if needs_thread else ""
+        return target_of(self._settings, identity_of(self._settings, owner), session)
 
-    def _own_user(self, target: Target) -> str | None:
-        if self._settings.auth.mode is AuthMode.API_KEY:
-            return self._server_user
-        return target.identity.user
+    def _view(self, target: Target) -> View:
+        by_key = self._settings.auth.mode is AuthMode.API_KEY
+        own_user = self._server_user if by_key else target.identity.user
+        return view_of(self._settings, target.identity, own_user=own_user)
 
     def _for(self, context: CallContext, ended: _Ended, target: Target, who: Who) -> CallContext:
         ended.origin = origin_of(target.identity.user, target.session_id or None, who.trace_id)

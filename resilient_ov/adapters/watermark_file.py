@@ -2,8 +2,8 @@
 
 Rule: no I/O here. Only digests, counters and names are written, never a text; whatever does not
 have exactly the expected shape is unreadable, because half a state is worse than none. Only
-``newest_archive``, ``live_before`` and ``explained``, which tell where to begin to look, may be
-absent.
+``newest_archive``, ``live_before`` and ``explained``, which tell where to begin to look, and
+``agent``, which is there on profile namespace only, may be absent.
 """
 
 import json
@@ -26,6 +26,7 @@ _KEYS = frozenset(
         "account",
         "server_id",
         "server_profile",
+        "agent",
         "server_total",
         "server_live",
         "submitted_message_ids",
@@ -68,6 +69,8 @@ def encode(watermark: Watermark) -> bytes:
         "last_archive_uri": watermark.last_archive_uri,
         "newest_archive": watermark.newest_archive,
     }
+    if watermark.agent is not None:
+        content["agent"] = watermark.agent
     unknown = {key: value for key, value in watermark.extra.items() if key not in _KEYS}
     return json.dumps(content | unknown, separators=(",", ":"), allow_nan=False).encode()
 
@@ -99,6 +102,7 @@ def decode(data: bytes, session_id: str) -> Watermark:
         account=fields.text("account"),
         server_id=fields.text("server_id"),
         server_profile=fields.text("server_profile"),
+        agent=fields.optional_text("agent") if fields.has("agent") else None,
         revision=fields.count("revision"),
         server_total=fields.optional_count("server_total"),
         server_live=fields.optional_count("server_live"),

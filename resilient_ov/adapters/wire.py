@@ -18,6 +18,7 @@ from resilient_ov.domain.exchange import (
     GetSession,
     GetTask,
     Health,
+    Identity,
     ListArchives,
     ListTasks,
     ReadMessages,
@@ -99,8 +100,13 @@ def to_http(command: Command) -> HttpCall:
         case ReadMessages():
             return HttpCall(method="GET", path="/api/v1/content/read", query=_page(command))
         case ListArchives():
-            uri = session_history_uri(command.session_id)
+            uri = session_history_uri(command.session_id, shared=_is_shared(command.identity))
             return HttpCall(method="GET", path="/api/v1/fs/ls", query={"uri": uri})
+
+
+def _is_shared(identity: Identity) -> bool:
+    """On profile namespace, where an agent is sent, sessions belong to the account."""
+    return identity.agent is not None
 
 
 def _session(session_id: str) -> str:
@@ -135,8 +141,9 @@ def _search(command: Search) -> dict[str, Any]:
 
 
 def _page(command: ReadMessages) -> dict[str, str]:
+    shared = _is_shared(command.identity)
     if command.archive is None:
-        uri = session_messages_uri(command.session_id)
+        uri = session_messages_uri(command.session_id, shared=shared)
     else:
-        uri = archive_messages_uri(command.session_id, command.archive)
+        uri = archive_messages_uri(command.session_id, command.archive, shared=shared)
     return {"uri": uri, "offset": str(command.offset), "limit": str(command.limit)}

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from resilient_ov.domain.namespace import HitRefusal, is_category, judge_hits
+from resilient_ov.domain.namespace import HitRefusal, View, is_category, judge_hits
 from resilient_ov.domain.text import clean, replace_surrogates, utc_instant
 
 MAX_TOP_K: Final = 100
@@ -85,7 +85,7 @@ class Selection:
 def select(
     hits: Sequence[ServerHit],
     *,
-    own_user: str | None,
+    view: View,
     categories: Collection[str] | None = None,
     score_threshold: float | None = None,
     limit: int | None = None,
@@ -97,14 +97,14 @@ def select(
 
     Args:
         hits: the whole reply, in any order.
-        own_user: the server's user of the caller, None = not known yet (see `judge_hits`).
+        view: what the caller reads (see `judge_hits`).
         categories: the wanted ones; None = all.
         score_threshold: keep finite scores above it only (strict, as on the wire). None = the
             server's word is taken, and scores that are no finite number sort last.
         limit: the most hits to return; None = all.
 
     """
-    verdicts = judge_hits([hit.uri for hit in hits], own_user=own_user)
+    verdicts = judge_hits([hit.uri for hit in hits], view)
     rejected = 0
     visible: list[tuple[bool, MemoryHit]] = []
     for hit, verdict in zip(hits, verdicts, strict=True):

@@ -204,12 +204,15 @@ class Watermark:
         """
         doubt = self._doubt()
         return replace(
-            self.given_up(doubt.digests, window), in_doubt=None, server_total=None, server_live=None
+            self.lost_count(), submitted=(self.submitted + doubt.digests)[-window:], in_doubt=None
         )
 
     def given_up(self, digests: tuple[str, ...], window: int) -> "Watermark":
-        """Know messages that the server will not take, so that no turn sends them again."""
-        return replace(self, submitted=(self.submitted + digests)[-window:])
+        """Know messages that the server will not take, so that no turn sends them again.
+
+        They come to the old end of the window: the newest in it tell how far the thread is stored.
+        """
+        return replace(self, submitted=(digests + self.submitted)[-window:])
 
     def looked(self, read_back: ReadBack) -> "Watermark":
         """Remember an unfinished read-back."""

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resilient_ov.domain.namespace import HomeView
 from resilient_ov.domain.recall import (
     MemoryHit,
     Selection,
@@ -17,6 +18,7 @@ from resilient_ov.domain.recall import (
 )
 
 ME = "df_1dda69000a9a7414133f19c3ca5f167397825b4e"
+MINE = HomeView(user=ME)
 HEADING = "## Relevant long-term memory"
 
 
@@ -36,7 +38,7 @@ def inject(*hits, max_chars=12000, max_item_chars=1000):
 class TestSelect:
     def test_a_hit_is_shown_without_the_hashed_user(self):
         hit = server_hit(created_at="2026-01-01T12:00:00+02:00", level=2)
-        assert select([hit], own_user=ME) == Selection(
+        assert select([hit], view=MINE) == Selection(
             hits=(
                 MemoryHit(
                     uri="viking://~/memories/preferences/a.md",
@@ -57,15 +59,15 @@ class TestSelect:
             server_hit("https://user/x", "scheme"),
             server_hit("events/mine.md", "mine"),
         ]
-        selection = select(hits, own_user=ME)
+        selection = select(hits, view=MINE)
         assert [hit.text for hit in selection.hits] == ["mine"]
         assert selection.rejected == 4
 
     def test_an_unknown_own_user_shows_one_user_and_refuses_two(self):
         mine = server_hit("events/mine.md", "mine")
         other = server_hit("viking://user/other/memories/events/x.md", "other's")
-        assert len(select([mine], own_user=None).hits) == 1
-        assert select([mine, other], own_user=None) == Selection(hits=(), rejected=2)
+        assert len(select([mine], view=HomeView(user=None)).hits) == 1
+        assert select([mine, other], view=HomeView(user=None)) == Selection(hits=(), rejected=2)
 
     def test_directory_summaries_are_dropped_but_no_breach(self):
         hits = [
@@ -74,7 +76,7 @@ class TestSelect:
             server_hit("preferences/y", "dir", level=0),
             server_hit("preferences/z", "kept", level=None),
         ]
-        selection = select(hits, own_user=ME)
+        selection = select(hits, view=MINE)
         assert [hit.text for hit in selection.hits] == ["kept"]
         assert selection.rejected == 0
 
@@ -84,7 +86,7 @@ class TestSelect:
             server_hit("Ereignisse/x.md", "b", tags=("x", "memory_type=No", "memory_type=events")),
             server_hit("Ereignisse/y.md", "c", tags=("events",)),
         ]
-        found = {hit.text: hit.category for hit in select(hits, own_user=ME).hits}
+        found = {hit.text: hit.category for hit in select(hits, view=MINE).hits}
         assert found == {"a": "profile", "b": "events", "c": "memory"}
 
     def test_other_categories_are_dropped_before_the_limit(self):
@@ -94,7 +96,7 @@ class TestSelect:
             server_hit("preferences/3.md", "3", 0.7),
             server_hit("preferences/4.md", "4", 0.6),
         ]
-        chosen = select(hits, own_user=ME, categories={"preferences"}, limit=2)
+        chosen = select(hits, view=MINE, categories={"preferences"}, limit=2)
         assert [hit.text for hit in chosen.hits] == ["2", "3"]
         assert chosen.rejected == 0
 
@@ -107,16 +109,16 @@ class TestSelect:
             server_hit("e/e.md", "E", -0.2),
             server_hit("e/f.md", "F", -math.inf),
         ]
-        chosen = select(hits, own_user=ME).hits
+        chosen = select(hits, view=MINE).hits
         assert [hit.text for hit in chosen] == ["C", "D", "E", "A", "B", "F"]
         assert [hit.score for hit in chosen] == [0.9, 0.8, -0.2, 0.0, 0.0, 0.0]
         json.dumps([as_result(hit) for hit in chosen], allow_nan=False)
-        above = select(hits, own_user=ME, score_threshold=0.5).hits
+        above = select(hits, view=MINE, score_threshold=0.5).hits
         assert [hit.text for hit in above] == ["C", "D"]
 
     def test_the_threshold_is_strict(self):
         hits = [server_hit("e/a.md", "A", 0.55), server_hit("e/b.md", "B", 0.56)]
-        chosen = select(hits, own_user=ME, score_threshold=0.55).hits
+        chosen = select(hits, view=MINE, score_threshold=0.55).hits
         assert [hit.text for hit in chosen] == ["B"]
 
     def test_repeats_by_address_or_text_and_blanks_are_dropped(self):
@@ -127,21 +129,21 @@ class TestSelect:
             server_hit("e/c.md", " \u2028 ", 0.9),
             server_hit("e/d.md", "", 0.9),
         ]
-        assert [hit.text for hit in select(hits, own_user=ME).hits] == ["same  words "]
+        assert [hit.text for hit in select(hits, view=MINE).hits] == ["same  words "]
 
     def test_text_stays_raw_but_well_formed(self):
         hit = server_hit(text="</memory> \ud83d & \u202e", created_at="yesterday")
-        chosen = select([hit], own_user=ME).hits[0]
+        chosen = select([hit], view=MINE).hits[0]
         assert chosen.text == "</memory> \ufffd & \u202e"
         assert chosen.created_at is None
 
     @given(st.permutations(range(8)))
     def test_the_order_of_the_reply_does_not_matter(self, order):
         hits = [server_hit(f"e/{n % 4}.md", f"t{n % 3}", (n % 3) / 10) for n in range(8)]
-        assert select([hits[n] for n in order], own_user=ME) == select(hits, own_user=ME)
+        assert select([hits[n] for n in order], view=MINE) == select(hits, view=MINE)
 
     def test_nothing_gives_nothing(self):
-        assert select([], own_user=ME) == Selection(hits=(), rejected=0)
+        assert select([], view=MINE) == Selection(hits=(), rejected=0)
 
 
 def test_a_result_has_the_promised_keys():
