@@ -22,11 +22,11 @@ from resilient_ov.domain.exchange import (
     Search,
     ServerHealth,
 )
-from resilient_ov.domain.identity import openviking_user, scope
-from resilient_ov.domain.namespace import memories_uri
+from resilient_ov.domain.identity import scope
 from resilient_ov.domain.ports import Attempt
 from resilient_ov.memory import PROBE_USER
 from resilient_ov.settings import AuthMode, Settings
+from resilient_ov.usecases.addressing import identity_of, view_of
 from resilient_ov_manager.preflight.step import State, Step, failed
 
 _PROBE_QUERY: Final = "is the memory reachable"
@@ -43,7 +43,7 @@ def server_steps(settings: Settings, environ: Mapping[str, str]) -> Iterator[Ste
         current = source.current()
         return None if current is None else current.reveal()
 
-    identity = Identity(user=openviking_user(scope(settings.auth.scope_account, PROBE_USER, None)))
+    identity = identity_of(settings, scope(settings.auth.scope_account, PROBE_USER, None))
     server = HttpxMemoryServer(settings, key=key)
     try:
         answer, took_s = _ask(server, Health(identity=identity), settings.budgets.health_s)
@@ -57,7 +57,7 @@ def server_steps(settings: Settings, environ: Mapping[str, str]) -> Iterator[Ste
         find = Search(
             identity=identity,
             query=_PROBE_QUERY,
-            targets=(memories_uri(),),
+            targets=view_of(settings, identity, own_user=identity.user).targets(None),
             limit=1,
             score_threshold=settings.retrieval.score_threshold,
         )
