@@ -95,19 +95,18 @@ def plan(
         digests += map(_digest_in_prefix, listing.entries[:prefix])
         entries = listing.entries[prefix:]
         found = _recognised(entries, known, head_first=prefix > 0 or not forgotten)
-        stored = frozenset(known)
+        stored = set(known)
         anchored = any(_known_as(entry, stored) for entry in listing.entries[:prefix])
         for entry, match in zip(entries, found, strict=True):
             digest = match or by_token.get(entry.token)
-            if digest is not None:
-                anchored = True
-            elif isinstance(entry, Place):
-                digest = entry.digest
-            else:
+            if digest is None and isinstance(entry, Fingerprint):
                 digest = numbers.next(entry.exact) if entry.numbered else entry.exact
                 unknown.append(Planned(entry.message, digest))
                 known.append(digest)
                 lost = lost or (forgotten and not anchored)
+            elif digest is None:
+                digest = _digest(entry)
+            anchored = anchored or digest in stored
             if not entry.numbered:
                 by_token[entry.token] = digest
             digests.append(digest)

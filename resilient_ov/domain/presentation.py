@@ -142,17 +142,18 @@ def trim(
     `digests` has one digest per entry, as planned; those not wanted are stored. A message is held
     once; a list that holds none is dropped.
     """
-    open_digests = set(wanted)
+    unheld = set(wanted)
     planned = iter(digests)
     listings: list[Listing] = []
     for listing in presentation.listings:
         entries: list[Entry] = []
         for entry, digest in zip(listing.entries, planned, strict=False):
-            if isinstance(entry, Fingerprint) and digest in open_digests:
-                open_digests.remove(digest)
+            if isinstance(entry, Fingerprint) and digest in unheld:
+                unheld.remove(digest)
                 entries.append(entry)
             else:
-                entries.append(_place(entry, digest))
+                # The number of a message without an id is not final before it is stored.
+                entries.append(_place(entry, None if digest in wanted else digest))
         if any(isinstance(entry, Fingerprint) for entry in entries):
             listings.append(Listing(entries=tuple(entries), waited=True))
     return Presentation(tuple(listings))
