@@ -61,8 +61,10 @@ class Looks:
         info = yield from reader.info()
         if info is None:
             return self._answered(progress, total=0, live=0, newest=0, gone=True)
-        if info.total_messages == doubt.total_before and doubt.digests:
-            # Nothing was ever added since: absent, without reading a line.
+        unchanged = (doubt.total_before, doubt.live_before)
+        if doubt.digests and (info.total_messages, info.live_messages) == unchanged:
+            # Nothing was added since: absent, without reading a line. The total alone would not
+            # tell: a restored backup can have lost as many messages as the batch added.
             return self._answered(
                 progress,
                 total=info.total_messages,

@@ -6,7 +6,7 @@ stored. Its own ledger is the judge's evidence.
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from resilient_ov.domain.batches import marked_digest
 from resilient_ov.domain.exchange import (
@@ -84,6 +84,7 @@ class ModelServer:
         self.stopped = False
         self._at_continue: list[Callable[[], None]] = []
         self.met: Counter[str] = Counter()
+        self.met_by: dict[str, set[str]] = {}
         self.requests = 0
         self.epoch = 0
 
@@ -136,12 +137,18 @@ class ModelServer:
         if attempt.deadline_s <= world.now_s:
             fail(FailureKind.TIMEOUT, Evidence.NOT_SENT, 0.0)
             return
+        session = getattr(command, "session_id", "")
+
+        def met(name: str) -> None:
+            self.met[name] += 1
+            self.met_by.setdefault(session, set()).add(name)
+
         if self.down:
-            self.met["refused"] += 1
+            met("refused")
             fail(FailureKind.CONNECT, Evidence.NOT_SENT, 0.001)
             return
         if self.stopped:
-            self.met["stopped"] += 1
+            met("stopped")
             self._at_continue.append(lambda: self._apply_unless_dead(command, epoch))
             time_out()
             return
@@ -158,7 +165,7 @@ class ModelServer:
         ):
             share = getattr(faults, name)
             if chance < share:
-                self.met[name] += 1
+                met(name)
                 break
             chance -= share
         else:
@@ -217,7 +224,7 @@ class ModelServer:
                 )
             case _:
                 if world.now_s + delay_s > attempt.deadline_s:
-                    self.met["slow"] += 1
+                    met("slow")
                     effect_later(delay_s / 2)
                     time_out()
                     return
@@ -314,13 +321,26 @@ class ModelServer:
                     return _refusal(404)
                 return tuple(range(1, len(self.sessions[key].archives) + 1))
 
-    def forget(self, key: Key) -> None:
-        """Somebody deletes a session."""
-        self.sessions.pop(key, None)
+    def forget(self, key: Key) -> list[str]:
+        """Somebody deletes a session; return what it held."""
+        session = self.sessions.pop(key, None)
+        return [] if session is None else session.digests()
 
+    def backup(self) -> dict[Key, Session]:
+        """Take a backup."""
+        return {
+            key: Session(list(s.live), [list(a) for a in s.archives])
+            for key, s in self.sessions.items()
+        }
 
-def calm_but(faults: Faults, **changes: float) -> Faults:
-    return replace(faults, **changes)  # type: ignore[arg-type]
+    def restore(self, backup: dict[Key, Session]) -> dict[Key, list[str]]:
+        """Go back to a backup; return what is gone by it."""
+        gone = {}
+        for key, session in self.sessions.items():
+            kept = Counter(backup[key].digests() if key in backup else [])
+            gone[key] = list((Counter(session.digests()) - kept).elements())
+        self.sessions = backup
+        return gone
 
 
 def _info(session: Session) -> SessionInfo:

@@ -62,7 +62,7 @@ class Process:
         self._tasks: set[Task] = set()
         self._waking = False
         self._next_look_s = float("inf")
-        self.paused_until_s = 0.0
+        self.asleep_until_s = 0.0
         self.assembly = assemble(
             settings,
             Outside(
@@ -85,7 +85,9 @@ class Process:
             self._tasks.discard(task)
             done(result, error)
 
-        task = Task(self.world, flow, self.server.send, over, self._disk)
+        task = Task(
+            self.world, flow, self.server.send, over, self._disk, lambda: self.asleep_until_s
+        )
         self._tasks.add(task)
         return task
 
@@ -107,6 +109,10 @@ class Process:
         self._tasks.clear()
         self.store.kill()
 
+    def stop(self, for_s: float) -> None:
+        """SIGSTOP, and SIGCONT later."""
+        self.asleep_until_s = self.world.now_s + for_s
+
     def wake(self) -> None:
         """The background looks at its sources again."""
         if not self._waking and self.alive:
@@ -116,6 +122,10 @@ class Process:
     def _look(self) -> None:
         self._waking = False
         if not self.alive:
+            return
+        if self.asleep_until_s > self.world.now_s:
+            self._waking = True
+            self.world.at(self.asleep_until_s, self._look)
             return
         now_s = self.world.now_s
         for source in self.assembly.sources:

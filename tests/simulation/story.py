@@ -50,6 +50,9 @@ class Thread:
     accepted: dict[str, set[Process]] = field(default_factory=dict)
     busy: bool = False
     turns: int = 0
+    began_s: float = 0.0
+    # Digests that the server lost by itself (a restored backup, a deleted session).
+    excused: set[str] = field(default_factory=set)
 
     @property
     def session(self) -> tuple[str, str]:
@@ -87,6 +90,9 @@ class Story:
         ]
         self.turns = 0
         self.met: Counter[str] = Counter()
+        self.met_turns: Counter[str] = Counter()
+        self._struck_s: dict[str, float] = {}
+        self._backup = self.server.backup()
         self.late_calls: list[float] = []
         self.dead_counts: list[Any] = []
         self._ids = 0
@@ -102,6 +108,7 @@ class Story:
         self.world.run(lambda: self.turns >= goal, limit_s=turns * 60.0)
         self._heal()
         self._judge()
+        self._judge_promptness()
 
     def _next_turn(self, thread: Thread) -> None:
         def begin() -> None:
@@ -135,11 +142,13 @@ class Story:
         presented = list(thread.shown)
         thread.busy = True
         began_s = self.world.now_s
+        since_s, thread.began_s = thread.began_s, began_s
 
         def over(_: Any, error: BaseException | None) -> None:
             thread.busy = False
-            took_s = self.world.now_s - began_s
-            self.late_calls.append(took_s - ADD_S)
+            self._note_met(thread, since_s)
+            if process.asleep_until_s < began_s:
+                self.late_calls.append(self.world.now_s - began_s - ADD_S)
             if error is not None and not isinstance(error, Cancelled):
                 raise error
             for message in presented:
@@ -148,7 +157,12 @@ class Story:
         task = process.add(thread.who, presented, over)
         if rng.random() < 0.05:
             self.met["cancelled"] += 1
+            self.met_turns["cancelled"] += 1
             self.world.after(rng.uniform(0, 0.2), task.cancel)
+
+    def _note_met(self, thread: Thread, since_s: float) -> None:
+        self.met_turns.update(k for k, at_s in self._struck_s.items() if at_s >= since_s)
+        self.met_turns.update(self.server.met_by.pop(thread.session[1], ()))
 
     def _say(self, thread: Thread, kind: str) -> None:
         self._ids += 1
@@ -199,15 +213,30 @@ class Story:
                 self._strike()
             self._trouble()
 
-        self.world.after(self.world.rng.expovariate(1 / 12.0), strike)
+        self.world.after(self.world.rng.expovariate(1 / 5.0), strike)
 
     def _strike(self) -> None:
         rng, world, server = self.world.rng, self.world, self.server
         what = rng.choices(
-            ("sick", "calm", "crash", "stop", "kill", "disk", "clock", "forget", "unreadable"),
-            (5, 2, 2, 2, 3, 1, 1, 1, 1),
+            (
+                "sick",
+                "calm",
+                "crash",
+                "stop",
+                "kill",
+                "power",
+                "pause",
+                "disk",
+                "clock",
+                "forget",
+                "backup",
+                "restore",
+                "unreadable",
+            ),
+            (5, 2, 2, 2, 3, 1, 2, 1, 1, 1, 1, 1, 1),
         )[0]
         self.met[what] += 1
+        self._struck_s[what] = world.now_s
         match what:
             case "sick":
                 server.faults = SICK
@@ -231,8 +260,24 @@ class Story:
                 place = rng.choice(self.places)
                 if place.states:
                     place.break_state(rng.choice(sorted(place.states)))
+            case "power":
+                side = rng.randrange(2)
+                for index in range(len(self.processes)):
+                    if index % 2 == side:
+                        self._kill(index)
+            case "pause":
+                rng.choice(self.processes).stop(rng.uniform(0.5, 20.0))
             case "forget":
-                self.met["forgotten"] += 0
+                thread = rng.choice(self.threads)
+                thread.excused.update(server.forget(thread.session))
+            case "backup":
+                self._backup = server.backup()
+            case "restore" if not server.stopped:
+                for key, gone in server.restore(self._backup).items():
+                    for thread in self.threads:
+                        if thread.session == key:
+                            thread.excused.update(gone)
+                self._backup = server.backup()
 
     def _kill(self, index: int) -> None:
         dead = self.processes[index]
@@ -297,6 +342,18 @@ class Story:
         if worst_s > 0.01:
             raise self._broken(f"a call returned {worst_s:.3f} s after its budget")
 
+    def _judge_promptness(self) -> None:
+        """What a healthy, idle process is handed goes out at once: no wake-up may get lost."""
+        self.world.run(lambda: False, limit_s=120.0)
+        for number, process in enumerate(self.processes):
+            fresh = Thread(
+                who=Who(user_id="prompt", thread_id=f"prompt-{self.seed}-{number}"), place=0
+            )
+            self._say(fresh, "human")
+            process.add_nowait(fresh.who, fresh.shown)
+            if not self.world.run(lambda f=fresh: f.session in self.server.sessions, limit_s=5.0):
+                raise self._broken("a hand-over to an idle, healthy process waited for 5 s")
+
     def _judge_thread(self, thread: Thread) -> None:
         user, session = thread.session
         stored = self.server.sessions.get((user, session))
@@ -304,7 +361,7 @@ class Story:
         twice = [d for d, n in Counter(digests).items() if n > 1]
         if twice:
             raise self._broken(f"{len(twice)} messages of {thread.who.thread_id} stored twice")
-        have = set(digests)
+        have = {*digests, *thread.excused}
         shown = {m.content for m in thread.shown}
         for message in thread.said:
             keepers = thread.accepted.get(message.content, set())
@@ -316,8 +373,15 @@ class Story:
     def _has(self, session: str, message: Any, have: set[str]) -> bool:
         return any(d in have for d in _spellings(session, message))
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of turns that met each fault."""
+        return {name: n / self.turns for name, n in sorted(self.met_turns.items())}
+
     def _judge_order(self, thread: Thread, session: str, digests: list[str]) -> None:
         """Within what one living process alone accepted, the order is the thread's."""
+        if thread.excused:
+            return  # what the server lost by itself may be said again later
         place = {d: i for i, d in enumerate(digests)}
         last: dict[Process, int] = {}
         for message in thread.said:

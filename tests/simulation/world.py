@@ -9,6 +9,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from resilient_ov.domain.exchange import Evidence, Failure, FailureKind, Success
+from resilient_ov.domain.ports import Attempt
 from resilient_ov.usecases.steps import Compute, Flow, Send, Wait, Work, WorkLateError
 
 Then = Callable[[], None]
@@ -75,16 +77,19 @@ class Task:
         perform: Callable[["Task", Send], None],
         done: Callable[[Any, BaseException | None], None],
         disk: Callable[[Work], Any] | None = None,
+        asleep_until_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._world = world
         self._flow = flow
         self._perform = perform
         self._done = done
         self._disk = disk or (lambda work: work.run())
+        self._asleep_until_s = asleep_until_s
         self._turn = 0
         self.over = False
         self.abandoned = False
         self.on_cancel: Then | None = None
+        self._attempt: Attempt | None = None
         world.after(0.0, lambda: self._advance(0, None, None))
 
     def answer(self, turn: int, result: Any, error: BaseException | None = None) -> None:
@@ -110,6 +115,12 @@ class Task:
     def _advance(self, turn: int, result: Any, error: BaseException | None) -> None:
         if self.over or self.abandoned or turn != self._turn:
             return
+        if self._asleep_until_s() > self._world.now_s:
+            # The process is stopped: it hears of everything when it goes on.
+            self._world.at(
+                self._asleep_until_s(), lambda: self._advance(turn, *self._heard(result, error))
+            )
+            return
         self._turn += 1
         self.on_cancel = None
         try:
@@ -124,7 +135,17 @@ class Task:
             return
         self._begin(step)
 
+    def _heard(self, result: Any, error: BaseException | None) -> tuple[Any, BaseException | None]:
+        """What a stopped process finds when it wakes up: its own deadline first."""
+        attempt = self._attempt
+        if attempt is not None and isinstance(result, Success) and (
+            attempt.deadline_s < self._world.now_s
+        ):
+            return Failure(kind=FailureKind.TIMEOUT, evidence=Evidence.UNKNOWN), None
+        return result, error
+
     def _begin(self, step: Any) -> None:
+        self._attempt = step.attempt if isinstance(step, Send) else None
         turn = self._turn
         match step:
             case Send():
