@@ -13,11 +13,13 @@ from resilient_ov import events
 from resilient_ov.adapters.clock import SystemClock
 from resilient_ov.adapters.credentials import ApiKeySource
 from resilient_ov.composition import Surroundings
+from resilient_ov.operations import OPERATIONS
 from resilient_ov.settings import Settings
 from resilient_ov_observability.exporter import MetricsExporter
 from resilient_ov_observability.exposure import metrics_asgi_app
 from resilient_ov_observability.logs import LogSink
 from resilient_ov_observability.metrics import MetricsSink
+from resilient_ov_observability.status import StatusBoard
 from resilient_ov_observability.status import StatusBoard
 from resilient_ov_observability.tracing import TraceSink
 from resilient_ov_observability.version import VERSION
@@ -102,6 +104,10 @@ class Sinks:
         """Return an ASGI app that serves the metrics page, to be mounted by a host."""
         return metrics_asgi_app(self._registry)
 
+    def status(self) -> dict[str, Any]:
+        """Return whether memory is healthy, since when, what waits, why, and what to do next."""
+        return self._status.snapshot()
+
     def close(self) -> None:
         """Stop the exporter and take our part out of shared gauges; idempotent."""
         if self._exporter is not None:
@@ -133,20 +139,3 @@ class Sinks:
 
     def _refresh_key(self) -> bool:
         return self._key.refresh(force=True)
-
-
-class _InHostTrace:
-    """Writes each line under the host's own trace id, also from our threads."""
-
-    def __init__(self, log: LogSink, trace_context: TraceContext) -> None:
-        self._log = log
-        self._trace_context = trace_context
-
-    def emit(self, event: events.Event) -> None:
-        """Write the event if it is worth a line."""
-        origin = getattr(event, "origin", events.NOBODY)
-        if origin.trace_id is None:
-            self._log.emit(event)
-            return
-        with self._trace_context(origin.trace_id):
-            self._log.emit(event)

@@ -8,19 +8,20 @@ instrumentation is suppressed: a host that instruments every client gets no seco
 
 import asyncio
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, Final
 
 import httpx
 
 from resilient_ov.domain.exchange import FailureKind
-from resilient_ov.operations import OPERATIONS
 from resilient_ov_observability.optional import optional
 from resilient_ov_observability.redaction import OTHER_ERROR
 
 _REAL: Final = "resilient_ov.real"
 _SPAN: Final = "resilient_ov.span"
+_TEMPLATE: Final = "resilient_ov.template"
 _PROPAGATED: Final = ("traceparent", "tracestate")
 _RESEND: Final = re.compile(r"-a(\d+)$")
 
@@ -29,26 +30,27 @@ _suppression: Final[Any] = optional("opentelemetry.instrumentation.utils")
 _trace: Final[Any] = optional("opentelemetry.trace")
 
 
-def _templates() -> tuple[tuple[str, re.Pattern[str], str], ...]:
-    """Return method, pattern and template of every route; fixed paths before those with gaps."""
-    routes = {route for rule in OPERATIONS.values() for route in rule.routes}
-    found: list[tuple[str, re.Pattern[str], str]] = []
-    for route in sorted(routes, key=lambda route: (route.count("{"), route)):
-        method, template = route.split(" ", 1)
-        gaps = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template))
-        found.append((method, re.compile(gaps + "$"), template))
-    return tuple(found)
+class Templates:
+    """The path templates of known routes.
 
+    Args:
+        routes: ``METHOD /path/{gap}`` each.
+    """
 
-_TEMPLATES: Final = _templates()
+    def __init__(self, routes: Iterable[str]) -> None:
+        self._known: list[tuple[str, re.Pattern[str], str]] = []
+        # Fixed paths go before those with gaps, which would match them too.
+        for route in sorted(set(routes), key=lambda route: (route.count("{"), route)):
+            method, template = route.split(" ", 1)
+            gaps = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template))
+            self._known.append((method, re.compile(gaps + "$"), template))
 
-
-def url_template(method: str, path: str) -> str:
-    """Return the template of a request's path, whatever stands before it; ``/`` if unknown."""
-    for wanted, pattern, template in _TEMPLATES:
-        if wanted == method and pattern.search(path):
-            return template
-    return "/"
+    def of(self, method: str, path: str) -> str:
+        """Return the template of a request's path, whatever stands before it; ``/`` if unknown."""
+        for wanted, pattern, template in self._known:
+            if wanted == method and pattern.search(path):
+                return template
+        return "/"
 
 
 _WORDS: Final[tuple[tuple[type[BaseException], str], ...]] = (
@@ -69,15 +71,16 @@ def error_type(error: BaseException) -> str:
     return next((word for kind, word in _WORDS if isinstance(error, kind)), OTHER_ERROR)
 
 
-def _stand_in(request: httpx.Request) -> httpx.Request:
-    template = url_template(request.method, request.url.path)
+def _stand_in(request: httpx.Request, templates: Templates) -> httpx.Request:
+    template = templates.of(request.method, request.url.path)
     url = httpx.URL(
         scheme=request.url.scheme,
         host=request.url.host,
         port=request.url.port,
         path=re.sub(r"\{(\w+)\}", r":\1", template),
     )
-    return httpx.Request(request.method, url, extensions={_REAL: request})
+    extensions = {_REAL: request, _TEMPLATE: template}
+    return httpx.Request(request.method, url, extensions=extensions)
 
 
 def _on_request(span: Any, info: Any) -> None:
@@ -86,7 +89,7 @@ def _on_request(span: Any, info: Any) -> None:
     if not span.is_recording():
         return
     real: httpx.Request = info.extensions[_REAL]
-    template = url_template(real.method, real.url.path)
+    template: str = info.extensions[_TEMPLATE]
     span.update_name(f"{real.method} {template}")
     span.set_attribute("http.request.method", real.method)
     span.set_attribute("url.template", template)
@@ -171,15 +174,16 @@ class _AsyncBelow(httpx.AsyncBaseTransport):
 class SpanTransport(httpx.BaseTransport):
     """Makes a span of each request that goes through it."""
 
-    def __init__(self, inner: httpx.BaseTransport) -> None:
+    def __init__(self, inner: httpx.BaseTransport, templates: Templates) -> None:
         self._inner = inner
+        self._templates = templates
         self._traced = _instrumentation.SyncOpenTelemetryTransport(
             _Below(inner), tracer_provider=_quiet_provider(), request_hook=_on_request
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send, with a span around it."""
-        return _real_answer(self._traced.handle_request(_stand_in(request)))
+        return _real_answer(self._traced.handle_request(_stand_in(request, self._templates)))
 
     def close(self) -> None:
         """Close the transport below."""
@@ -189,15 +193,17 @@ class SpanTransport(httpx.BaseTransport):
 class AsyncSpanTransport(httpx.AsyncBaseTransport):
     """The same for event loops."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+    def __init__(self, inner: httpx.AsyncBaseTransport, templates: Templates) -> None:
         self._inner = inner
+        self._templates = templates
         self._traced = _instrumentation.AsyncOpenTelemetryTransport(
             _AsyncBelow(inner), tracer_provider=_quiet_provider(), request_hook=_on_async_request
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send, with a span around it."""
-        return _real_answer(await self._traced.handle_async_request(_stand_in(request)))
+        stand_in = _stand_in(request, self._templates)
+        return _real_answer(await self._traced.handle_async_request(stand_in))
 
     async def aclose(self) -> None:
         """Close the transport below."""
@@ -237,7 +243,7 @@ class AsyncSuppressedTransport(httpx.AsyncBaseTransport):
 
 
 def transport_wraps(
-    *, spans: bool
+    *, spans: bool, routes: Iterable[str] = ()
 ) -> tuple[
     Callable[[httpx.BaseTransport], httpx.BaseTransport],
     Callable[[httpx.AsyncBaseTransport], httpx.AsyncBaseTransport],
@@ -245,10 +251,14 @@ def transport_wraps(
     """Return what to put around our transports, sync and async.
 
     Without ``spans``, or when the instrumentation is missing or broken, only the suppression.
+    ``routes`` are the known ``METHOD /path/{gap}``; any other path is told as ``/``.
     """
-    if spans and _instrumentation is not None and _trace is not None:
-        return SpanTransport, AsyncSpanTransport
-    return SuppressedTransport, AsyncSuppressedTransport
+    if not spans or _instrumentation is None or _trace is None:
+        return SuppressedTransport, AsyncSuppressedTransport
+    templates = Templates(routes)
+    return partial(SpanTransport, templates=templates), partial(
+        AsyncSpanTransport, templates=templates
+    )
 
 
 def _quiet_provider() -> Any:

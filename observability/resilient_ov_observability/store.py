@@ -7,7 +7,7 @@ series that is not in the catalogue cannot come into being. No I/O here.
 from collections.abc import Iterable
 from typing import Protocol
 
-from resilient_ov_observability.metric import GaugeMode, Kind, Metric
+from resilient_ov_observability.metric import Kind, Metric
 
 
 class Store(Protocol):
@@ -74,7 +74,3 @@ class SharedGauges:
         for slot, parts in list(self._parts.items()):
             if parts.pop(holder, None) is not None and parts:
                 self._store.set(slot, self._modes[slot].combine(tuple(parts.values())))
-
-    def mode(self, slot: int) -> GaugeMode:
-        """Return how the gauge of a slot is put together."""
-        return self._modes[slot]

@@ -5,7 +5,7 @@ exception is never recorded: its text may hold anything. What is set passes the 
 """
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from types import TracebackType
@@ -40,15 +40,16 @@ class TraceSink:
 
     Args:
         http_spans: also one CLIENT span per attempt, through ``wrap`` and ``wrap_async``.
+        routes: the known ``METHOD /path/{gap}``, to which those spans reduce a path.
     """
 
     wrap: Callable[[httpx.BaseTransport], httpx.BaseTransport]
     wrap_async: Callable[[httpx.AsyncBaseTransport], httpx.AsyncBaseTransport]
 
-    def __init__(self, *, http_spans: bool = False) -> None:
+    def __init__(self, *, http_spans: bool = False, routes: Iterable[str] = ()) -> None:
         self.working = _trace is not None and _context is not None
         self._tracer = _tracer() if self.working else None
-        self.wrap, self.wrap_async = transport_wraps(spans=http_spans)
+        self.wrap, self.wrap_async = transport_wraps(spans=http_spans, routes=routes)
         self._breakers: dict[events.Group, events.BreakerState] = {}
         self._handlers: dict[type, Handler] = {
             events.CallFinished: self._call,

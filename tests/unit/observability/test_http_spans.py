@@ -11,11 +11,14 @@ from opentelemetry.trace import SpanKind, StatusCode
 from resilient_ov import events
 from resilient_ov.operations import OPERATIONS
 from resilient_ov_observability import http_spans
-from resilient_ov_observability.http_spans import transport_wraps, url_template
+from resilient_ov_observability.http_spans import Templates, transport_wraps
 from resilient_ov_observability.tracing import TraceSink
 
 PATH = "/SECRET1/api/v1/sessions/df_SECRET2/messages/batch"
 TEMPLATE = "/api/v1/sessions/{session}/messages/batch"
+
+
+ROUTES = sorted({route for rule in OPERATIONS.values() for route in rule.routes})
 
 
 def request(path=PATH, method="POST", request_id="0" * 32):
@@ -54,7 +57,7 @@ class Server(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
 
 def send(server, sent, *, colour, spans):
-    sync_wrap, async_wrap = transport_wraps(spans=spans)
+    sync_wrap, async_wrap = transport_wraps(spans=spans, routes=ROUTES)
     if colour == "sync":
         return sync_wrap(server).handle_request(sent)
     return asyncio.run(async_wrap(server).handle_async_request(sent))
@@ -63,17 +66,17 @@ def send(server, sent, *, colour, spans):
 both = pytest.mark.parametrize("colour", ["sync", "async"])
 
 
-@pytest.mark.parametrize("route", sorted({r for rule in OPERATIONS.values() for r in rule.routes}))
+@pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("prefix", ["", "/behind/a/proxy"])
 def test_every_route_is_reduced_to_its_template(route, prefix):
     method, template = route.split(" ", 1)
     filled = prefix + template.replace("{session}", "df_x").replace("{task}", "t1")
-    assert url_template(method, filled) == template
+    assert Templates(ROUTES).of(method, filled) == template
 
 
 def test_an_unknown_path_tells_nothing():
-    assert url_template("GET", "/somewhere/else") == "/"
-    assert url_template("DELETE", "/health") == "/"
+    assert Templates(ROUTES).of("GET", "/somewhere/else") == "/"
+    assert Templates(ROUTES).of("DELETE", "/health") == "/"
 
 
 @both
@@ -255,7 +258,7 @@ def test_that_host_does_see_what_does_not_go_through_us(spans, instrumenting_hos
 @pytest.mark.parametrize("with_spans", [False, True])
 def test_closing_closes_the_transport_below(spans, colour, with_spans):
     server = Server()
-    sync_wrap, async_wrap = transport_wraps(spans=with_spans)
+    sync_wrap, async_wrap = transport_wraps(spans=with_spans, routes=ROUTES)
     if colour == "sync":
         sync_wrap(server).close()
     else:
