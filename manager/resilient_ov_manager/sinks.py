@@ -20,7 +20,6 @@ from resilient_ov_observability.exposure import metrics_asgi_app
 from resilient_ov_observability.logs import LogSink
 from resilient_ov_observability.metrics import MetricsSink
 from resilient_ov_observability.status import StatusBoard
-from resilient_ov_observability.status import StatusBoard
 from resilient_ov_observability.tracing import TraceSink
 from resilient_ov_observability.version import VERSION
 
@@ -49,12 +48,16 @@ class Sinks:
         self._key = ApiKeySource(settings.auth)
         self._key.refresh()
         self._clock = SystemClock()
-        self._log = LogSink(clock=self._clock, account_alias=settings.auth.alias)
-        self._board = StatusBoard(clock=self._clock)
-        self._trace_context = trace_context_manager
-        self._trace = (
-            TraceSink(http_spans=settings.tracing.http_spans) if settings.tracing.enabled else None
+        self._log = LogSink(
+            clock=self._clock,
+            account_alias=settings.auth.alias,
+            host_trace=trace_context_manager,
         )
+        self._board = StatusBoard(clock=self._clock)
+        self._trace: TraceSink | None = None
+        if settings.tracing.enabled:
+            routes = [route for rule in OPERATIONS.values() for route in rule.routes]
+            self._trace = TraceSink(http_spans=settings.tracing.http_spans, routes=routes)
         # Registering metrics reads the process's figures, which an event loop must not do, so it
         # is done here and not at the first call.
         self._metrics = self._made_metrics() if settings.metrics.enabled else None
@@ -63,9 +66,7 @@ class Sinks:
     def surroundings(self) -> Surroundings:
         """Return the sink, the key and the transports of one process, and begin to show metrics."""
         sinks: dict[events.SinkName, events.EventSink] = {
-            events.SinkName.LOG: _InHostTrace(self._log, self._trace_context)
-            if self._trace_context is not None
-            else self._log,
+            events.SinkName.LOG: self._log,
             events.SinkName.STATUS: self._board,
         }
         if self._metrics is not None:
@@ -103,10 +104,6 @@ class Sinks:
     def metrics_app(self) -> Any:
         """Return an ASGI app that serves the metrics page, to be mounted by a host."""
         return metrics_asgi_app(self._registry)
-
-    def status(self) -> dict[str, Any]:
-        """Return whether memory is healthy, since when, what waits, why, and what to do next."""
-        return self._status.snapshot()
 
     def close(self) -> None:
         """Stop the exporter and take our part out of shared gauges; idempotent."""
