@@ -92,24 +92,28 @@ def plan(
     lost = False
     for listing in presentation.listings:
         prefix = _held_prefix(watermark, listing.entries)
-        digests += map(_digest_in_prefix, listing.entries[:prefix])
         entries = listing.entries[prefix:]
         found = _recognised(entries, known, head_first=prefix > 0 or not forgotten)
-        stored = set(known)
+        stored = frozenset(known)
         anchored = any(_known_as(entry, stored) for entry in listing.entries[:prefix])
+        shown = [_digest_in_prefix(entry) for entry in listing.entries[:prefix]]
+        fresh: list[str] = []
         for entry, match in zip(entries, found, strict=True):
             digest = match or by_token.get(entry.token)
             if digest is None and isinstance(entry, Fingerprint):
                 digest = numbers.next(entry.exact) if entry.numbered else entry.exact
                 unknown.append(Planned(entry.message, digest))
-                known.append(digest)
+                fresh.append(digest)
                 lost = lost or (forgotten and not anchored)
             elif digest is None:
                 digest = _digest(entry)
             anchored = anchored or digest in stored
             if not entry.numbered:
                 by_token[entry.token] = digest
-            digests.append(digest)
+            shown.append(digest)
+        digests += shown
+        if listing is not presentation.listings[-1]:
+            known = list(_in_order_of(shown, known, fresh))
     return Plan(unknown=tuple(unknown), digests=tuple(digests), prefix_lost=lost)
 
 
@@ -123,8 +127,7 @@ def delivered(
     a message that was stored late, or given up, must not outlive its neighbours there.
     """
     for listing, stored in _by_listing(presentation, digests):
-        window = frozenset(watermark.submitted)
-        order = interleave([d for d in dict.fromkeys(stored) if d in window], watermark.submitted)
+        order = _in_order_of(stored, watermark.submitted)
         count, prefix_digest = _fallen(watermark, listing.entries, stored)
         covered = frozenset(stored[:count])
         watermark = replace(watermark, submitted=tuple(d for d in order if d not in covered))
@@ -199,6 +202,14 @@ def _by_listing(
     for listing in presentation.listings:
         yield listing, digests[start : start + len(listing.entries)]
         start += len(listing.entries)
+
+
+def _in_order_of(
+    shown: Sequence[str], known: Sequence[str], fresh: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Return `known` and `fresh` in the order in which a list shows them."""
+    held = {*known, *fresh}
+    return interleave([d for d in dict.fromkeys(shown) if d in held], known)
 
 
 def _fallen(
