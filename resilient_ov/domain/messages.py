@@ -38,7 +38,9 @@ class SkipReason(StrEnum):
     TOOL_CALL = "tool_call"
     """The assistant at work, not yet answering."""
     EMPTY = "empty"
-    """No words were left: only pictures, uploads, reasoning or white space."""
+    """No words were left: only pictures, reasoning or white space."""
+    UPLOADS = "uploads"
+    """Uploaded files without a word of the user, or the answer to them: files are gone later."""
     UNREADABLE = "unreadable"
     """No message, or content of an unknown shape."""
 
@@ -79,6 +81,7 @@ _CHUNK_SUFFIX: Final = "Chunk"
 _REASONING: Final = re.compile(
     r"(?:\s*<think(?:ing)?>.*?</think(?:ing)?>)+", re.ASCII | re.DOTALL | re.IGNORECASE
 )
+_UPLOADS: Final = re.compile(r"<(?:current_uploads|uploaded_files)\b", re.ASCII | re.IGNORECASE)
 _ANSWER_KIND: Final = "human_input_response"
 _ANSWER_VERSION: Final = 1
 _ANSWER_FORMS: Final = frozenset({"text", "option"})
@@ -99,8 +102,15 @@ def conversation(messages: Iterable[object], keep_hidden: KeepHidden | None = No
     """
     kept: list[Message] = []
     skipped: Counter[SkipReason] = Counter()
+    about_files_alone = False
     for message in messages:
         read = _read_safely(message, keep_hidden)
+        if read is SkipReason.UPLOADS:
+            about_files_alone = True
+        elif isinstance(read, Message) and read.role is Role.USER:
+            about_files_alone = False
+        elif isinstance(read, Message) and about_files_alone:
+            read = SkipReason.UPLOADS
         if isinstance(read, Message):
             kept.append(read)
         else:
@@ -133,12 +143,13 @@ def _read(message: object, keep_hidden: KeepHidden | None) -> Message | SkipReas
     if role is Role.ASSISTANT and (_field(message, "tool_calls") or extra.get("tool_calls")):
         return SkipReason.TOOL_CALL
 
-    raw = _words(role, extra, _field(message, "content"))
+    content = _field(message, "content")
+    raw = _words(role, extra, content)
     if raw is None:
         return SkipReason.UNREADABLE
     text = _polished(role, raw)
     if not text:
-        return SkipReason.EMPTY
+        return SkipReason.UPLOADS if _only_uploads(role, content) else SkipReason.EMPTY
     host_id = _field(message, "id")
     return Message(
         role=role,
@@ -189,12 +200,21 @@ def _words(role: Role, extra: Mapping[str, object], content: object) -> str | No
         original = extra.get("original_user_content")
         if isinstance(original, str):
             return original
+    return _content_text(content)
+
+
+def _content_text(content: object) -> str | None:
     if isinstance(content, str):
         return content
     if isinstance(content, list | tuple):
         blocks = cast("Iterable[object]", content)
         return "\n".join(text for text in map(_block_text, blocks) if text)
     return "" if content is None else None
+
+
+def _only_uploads(role: Role, content: object) -> bool:
+    """Tell whether a message without words has them because the host only named files in it."""
+    return role is Role.USER and bool(_UPLOADS.search(clean(_content_text(content) or "")))
 
 
 def _block_text(block: object) -> str:

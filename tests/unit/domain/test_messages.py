@@ -217,6 +217,38 @@ class TestWords:
             human("<mem\0ory>x</memory>y"),
         ) == ["What is the total?", "Summarise", "words", "You like tea", "y"]
 
+    @pytest.mark.parametrize(
+        "upload",
+        [
+            human("<uploaded_files>\n- a.csv\n</uploaded_files>"),
+            human([{"type": "text", "text": "<Current_Uploads>a.csv</Current_Uploads>"}]),
+            human(
+                "<current_uploads>a</current_uploads>",
+                additional_kwargs={"original_user_content": ""},
+            ),
+        ],
+        ids=["older tag", "block", "no own words"],
+    )
+    def test_answer_to_files_alone_goes_with_them(self, upload):
+        thread = [
+            human("hello"),
+            ai("hi"),
+            upload,
+            ai("", tool_calls=[{"id": "c1"}]),
+            ai("Received a.csv"),
+            human("reminder", additional_kwargs=HIDE),
+            ai("It has 3 rows"),
+            human("What is the total?"),
+            ai("42"),
+        ]
+        assert texts(*thread) == ["hello", "hi", "What is the total?", "42"]
+        assert conversation(thread).skipped[SkipReason.UPLOADS] == 3
+
+    def test_answer_to_a_picture_alone_is_kept(self):
+        picture = human([{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}])
+        assert texts(picture, ai("a cat")) == ["a cat"]
+        assert skipped(picture) == {SkipReason.EMPTY: 1}
+
     def test_the_users_own_text_is_preferred(self):
         extra = {"original_user_content": "own words", "files": [{"filename": "a.pdf"}]}
         assert texts(human("<current_uploads>x</current_uploads>own", additional_kwargs=extra)) == [
