@@ -120,7 +120,7 @@ class Memory:
                 events.Call.GET_CONTEXT,
             ),
         )
-        return self._recall.text(found)
+        return found.text
 
     def search(
         self, who: Who, query: str, top_k: object, category: str | None
@@ -204,6 +204,7 @@ class Memory:
                     category=category,
                     top_k=top_k,
                 ),
+                inject=call is events.Call.GET_CONTEXT,
             )
         ended.outcome = found.outcome
         if found.cause is None or found.reason is None:

@@ -35,7 +35,10 @@ _ENUMS: tuple[type[StrEnum], ...] = (
     ServerProfile,
     *(getattr(labels, name) for name in labels.__all__),
 )
-WORDS: Final = frozenset(str(word) for enum in _ENUMS for word in enum) | {"hits_rejected"}
+WORDS: Final = frozenset(str(word) for enum in _ENUMS for word in enum) | {
+    "hits_rejected",
+    "budget_too_small",
+}
 """Every closed word of the events; reasons and groups are among them."""
 
 

@@ -84,14 +84,22 @@ def retry(event: events.RetryScheduled) -> Line:
 
 
 def search(event: events.SearchFinished) -> Line | None:
-    """``openviking.search`` with reason ``hits_rejected``: what a user must not see came back."""
-    if not event.rejected:
+    """``openviking.search``: an answer that is a reason to look at something.
+
+    ``hits_rejected``: what a user must not see came back; ``budget_too_small``: no hit fitted
+    into the room for injected text.
+    """
+    if event.rejected:
+        reason = "hits_rejected"
+    elif event.results and event.injection_chars == 0:
+        reason = "budget_too_small"
+    else:
         return None
     fields: Fields = {
         "operation": "search",
-        "reason": "hits_rejected",
+        "reason": reason,
         "result_count": event.results,
-        "dropped": event.rejected,
+        "dropped": event.rejected or None,
     }
     return Line(level=WARNING, event="openviking.search", fields=fields, origin=event.origin)
 

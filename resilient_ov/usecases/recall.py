@@ -39,10 +39,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """How a read ended. ``cause`` and ``reason`` = why there is no answer of the server."""
+    """How a read ended. ``cause`` and ``reason`` = why there is no answer of the server.
+
+    ``text`` = what goes into the prompt, of a read that asked for it.
+    """
 
     outcome: events.CallOutcome
     hits: tuple[MemoryHit, ...] = ()
+    text: str = ""
     cause: Failure | Refusal | None = None
     reason: DegradeReason | None = None
 
@@ -80,8 +84,13 @@ class Recall:
         self._retrieval = retrieval
         self._stale = _StaleAnswers(clock, stale_read_s)
 
-    def search(self, context: CallContext, question: Question) -> Flow[Found]:
-        """Ask the server; a blank query or an impossible category is answered without asking."""
+    def search(
+        self, context: CallContext, question: Question, *, inject: bool = False
+    ) -> Flow[Found]:
+        """Ask the server; a blank query or an impossible category is answered without asking.
+
+        ``inject`` = the hits are for the prompt, so what does not fit into it counts as empty.
+        """
         if not question.query.strip():
             return Found(outcome=events.CallOutcome.EMPTY)
         if question.category is not None and not is_category(question.category):
@@ -95,7 +104,7 @@ class Recall:
         )
         result = yield from self._calls.perform(context, command)
         if not isinstance(result, Success):
-            return self._without_answer(context, question, result)
+            return self._without_answer(context, question, result, inject=inject)
         answered = result.value if isinstance(result.value, tuple) else ()
         chosen = select(
             [hit for hit in answered if isinstance(hit, ServerHit)],
@@ -104,31 +113,46 @@ class Recall:
             limit=question.top_k,
         )
         self._stale.keep(question, chosen.hits)
+        text = self._text(chosen.hits) if inject else ""
         self._sink.emit(
             events.SearchFinished(
-                results=len(chosen.hits), rejected=chosen.rejected, origin=context.origin
+                results=len(chosen.hits),
+                rejected=chosen.rejected,
+                injection_chars=len(text) if inject else None,
+                origin=context.origin,
             )
         )
-        outcome = events.CallOutcome.OK if chosen.hits else events.CallOutcome.EMPTY
-        return Found(outcome=outcome, hits=chosen.hits)
+        had = bool(text) if inject else bool(chosen.hits)
+        outcome = events.CallOutcome.OK if had else events.CallOutcome.EMPTY
+        return Found(outcome=outcome, hits=chosen.hits, text=text)
 
-    def text(self, found: Found) -> str:
-        """Return what is injected into the prompt; empty when there is nothing."""
+    def _text(self, hits: tuple[MemoryHit, ...]) -> str:
         return injection_text(
-            found.hits,
+            hits,
             max_chars=self._retrieval.max_injection_chars,
             max_item_chars=self._retrieval.max_item_chars,
         )
 
     def _without_answer(
-        self, context: CallContext, question: Question, cause: Failure | Refusal
+        self,
+        context: CallContext,
+        question: Question,
+        cause: Failure | Refusal,
+        *,
+        inject: bool,
     ) -> Found:
         reason = degradation(cause, Operation.SEARCH)
         kept = None if _forbids_stale(cause, reason) else self._stale.of(question)
         if kept is None:
             return degraded(reason, cause)
         self._sink.emit(events.StaleRead(origin=context.origin))
-        return Found(outcome=events.CallOutcome.STALE, hits=kept, cause=cause, reason=reason)
+        return Found(
+            outcome=events.CallOutcome.STALE,
+            hits=kept,
+            text=self._text(kept) if inject else "",
+            cause=cause,
+            reason=reason,
+        )
 
 
 def _forbids_stale(cause: Failure | Refusal, reason: DegradeReason) -> bool:

@@ -396,6 +396,12 @@ EVENTS = [
         {"reason": "hits_rejected", "dropped": 2, "result_count": 3},
     ),
     (
+        events.SearchFinished(results=3, injection_chars=0),
+        "WARNING",
+        "openviking.search",
+        {"reason": "budget_too_small", "result_count": 3},
+    ),
+    (
         events.SinkError(sink=events.SinkName.TRACE),
         "WARNING",
         "openviking.sink.failed",
