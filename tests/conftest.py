@@ -4,9 +4,12 @@ Two gates: a skip is never silent (and fails the run under `STRICT=1`), and no c
 an event loop, not even where the error of the blocking call would be swallowed.
 """
 
+import asyncio
 import os
+import threading
 import traceback
 from collections.abc import Iterator
+from typing import Any
 
 import blockbuster.blockbuster as guard
 import pytest
@@ -46,7 +49,7 @@ class SkipGate:
         if STRICT and self.not_run and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self.not_run:
             verdict = "STRICT: each of these fails the run" if STRICT else "not run, by name"
             terminalreporter.section(f"{len(self.not_run)} {verdict}")
@@ -65,11 +68,42 @@ class _NotedBlockingError(guard.BlockingError):
         self.seen.append(f"blocking call to {func} on an event loop:\n{stack}")
 
 
+class LoopGuard:
+    """Watches as long as some loop runs, and only then: watched calls are slower for everyone."""
+
+    def __init__(self) -> None:
+        self._guard = guard.BlockBuster(scanned_modules=GUARDED, excluded_modules=NOT_GUARDED)
+        self._lock = threading.Lock()
+        self._loops = 0
+
+    def loop_starts(self) -> None:
+        with self._lock:
+            self._loops += 1
+            if self._loops == 1:
+                self._guard.activate()
+
+    def loop_stops(self) -> None:
+        with self._lock:
+            self._loops -= 1
+            if self._loops == 0:
+                self._guard.deactivate()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _loop_guard() -> Iterator[None]:
-    blocking = guard.blockbuster_ctx(scanned_modules=GUARDED, excluded_modules=NOT_GUARDED)
-    with pytest.MonkeyPatch.context() as patch, blocking:
+    watch = LoopGuard()
+    run_forever = asyncio.BaseEventLoop.run_forever
+
+    def watched(loop: asyncio.BaseEventLoop) -> None:
+        watch.loop_starts()
+        try:
+            run_forever(loop)
+        finally:
+            watch.loop_stops()
+
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(guard, "BlockingError", _NotedBlockingError)
+        patch.setattr(asyncio.BaseEventLoop, "run_forever", watched)
         yield
 
 
