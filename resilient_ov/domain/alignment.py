@@ -84,12 +84,11 @@ def weave(
 
 
 def interleave(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
-    """Return the tokens of both lists, each once.
+    """Return the tokens of both lists, each once; the tokens of each are unique.
 
-    The order is that of `old`, and that of `new` as far as it agrees. The tokens of each are
-    unique.
+    The order is that of `new`, and that of `old` as far as it agrees.
     """
-    held = frozenset(old)
-    agreeing = zip(new, align(new, old), strict=True)
-    pairs = [(token, at) for token, at in agreeing if at is not None or token not in held]
-    return tuple(weave(old, [t for t, _ in pairs], [at for _, at in pairs], lambda both, _: both))
+    held = frozenset(new)
+    agreed = {at for at in align(new, old) if at is not None}
+    kept = [token for at, token in enumerate(old) if at in agreed or token not in held]
+    return tuple(weave(kept, new, align(new, kept), lambda token, _: token))

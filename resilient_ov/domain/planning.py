@@ -168,7 +168,7 @@ def adopted_head(
     head = 0
     for entry, digest in zip(listing.entries, digests, strict=True):
         older = head < first_known and not listing.waited and not entry.numbered
-        if digest in planned and not older:
+        if (digest in planned and not older) or (entry.numbered and digest == entry.token):
             break
         head += 1
     return watermark.with_prefix(*_fallen(watermark, listing.entries, digests[:head]))
@@ -209,7 +209,7 @@ def _in_order_of(
 ) -> tuple[str, ...]:
     """Return `known` and `fresh` in the order in which a list shows them."""
     held = {*known, *fresh}
-    return interleave([d for d in dict.fromkeys(shown) if d in held], known)
+    return interleave(known, [d for d in dict.fromkeys(shown) if d in held])
 
 
 def _fallen(
@@ -228,7 +228,7 @@ def _recognised(
     stored = frozenset(window)
     found = [_known_as(entry, stored) for entry in entries]
     # A place that was never planned is looked for like its message.
-    sought = {at for at, e in enumerate(entries) if e.numbered and _digest(e) == e.token}
+    sought = {at for at, e in enumerate(entries) if _never_numbered(e)}
     bases = {entries[at].token for at in sought}
     if not bases:
         return found
@@ -249,7 +249,7 @@ def _decided(listing: Listing, known: Collection[str], *, strict: bool) -> bool:
     for entry in listing.entries:
         if _known_as(entry, known) is not None:
             return True
-        if isinstance(entry, Fingerprint) and (strict or entry.numbered):
+        if _never_numbered(entry) or (strict and isinstance(entry, Fingerprint)):
             return False
     return False
 
@@ -266,4 +266,9 @@ def _digest(entry: Entry) -> str:
 
 def _digest_in_prefix(entry: Entry) -> str:
     # Which number an old message without an id once had is not known any more.
-    return "" if entry.numbered and _digest(entry) == entry.token else _digest(entry)
+    return "" if _never_numbered(entry) else _digest(entry)
+
+
+def _never_numbered(entry: Entry) -> bool:
+    """Tell whether it is only known by its base: a message without an id, or its place."""
+    return entry.numbered and _digest(entry) == entry.token
