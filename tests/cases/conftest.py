@@ -10,6 +10,9 @@ import pytest
 from resilient_ov.testing.script import Rule
 from resilient_ov.testing.scripted_server import ScriptedServer
 from tests.cases.rig import KEY, KEY_ENV, Gateway, Log, Make, config
+from tests.unit.observability.spans import spans
+
+__all__ = ["gateway", "log", "serve", "spans"]
 
 
 @pytest.fixture
