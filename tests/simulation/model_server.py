@@ -119,6 +119,10 @@ class ModelServer:
         began_s, epoch = world.now_s, self.epoch
 
         def fail(kind: FailureKind, evidence: Evidence, delay_s: float, **facts: object) -> None:
+            left_s = max(0.0, attempt.deadline_s - world.now_s)
+            if delay_s > left_s:
+                # The caller's deadline comes first.
+                kind, evidence, delay_s, facts = FailureKind.TIMEOUT, Evidence.UNKNOWN, left_s, {}
             failure = Failure(
                 kind=kind,
                 evidence=evidence,

@@ -76,9 +76,7 @@ class Process:
         )
         self.wake()
 
-    def start(
-        self, flow: Flow[Any], done: Callable[[Any, BaseException | None], None]
-    ) -> Task:
+    def start(self, flow: Flow[Any], done: Callable[[Any, BaseException | None], None]) -> Task:
         """Begin a flow of this process."""
 
         def over(result: Any, error: BaseException | None) -> None:

@@ -67,7 +67,9 @@ class Violation(AssertionError):
 class Story:
     """Runs ``turns`` turns from one seed."""
 
-    def __init__(self, seed: int, *, processes: int = 3, threads: int = 6, window: int = 24) -> None:
+    def __init__(
+        self, seed: int, *, processes: int = 3, threads: int = 6, window: int = 24
+    ) -> None:
         self.seed = seed
         self.world = World(seed)
         self.server = ModelServer(self.world)

@@ -138,8 +138,10 @@ class Task:
     def _heard(self, result: Any, error: BaseException | None) -> tuple[Any, BaseException | None]:
         """What a stopped process finds when it wakes up: its own deadline first."""
         attempt = self._attempt
-        if attempt is not None and isinstance(result, Success) and (
-            attempt.deadline_s < self._world.now_s
+        if (
+            attempt is not None
+            and isinstance(result, Success)
+            and (attempt.deadline_s < self._world.now_s)
         ):
             return Failure(kind=FailureKind.TIMEOUT, evidence=Evidence.UNKNOWN), None
         return result, error
@@ -156,9 +158,7 @@ class Task:
                 took_s = self._world.rng.uniform(0.0001, 0.002)
                 self._world.after(took_s, lambda: self._work(turn, step))
                 if self._world.now_s + took_s > deadline_s:
-                    self._world.at(
-                        deadline_s, lambda: self._advance(turn, None, WorkLateError())
-                    )
+                    self._world.at(deadline_s, lambda: self._advance(turn, None, WorkLateError()))
             case Compute(run):
                 self._world.after(0.0, lambda: self._advance(turn, run(), None))
 
