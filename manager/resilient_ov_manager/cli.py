@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from resilient_ov_manager.commands import check, identity, serve
+from resilient_ov_manager.commands import check, demo, identity, serve
 from resilient_ov_manager.plugins import plugin_command, plugin_names
 from resilient_ov_manager.terminal import CommandError, tell_error
 
@@ -71,6 +71,7 @@ def resilient_ov(
     """
 
 
+app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
 app.command("check")(check.check)
 app.command("identity")(identity.identity)
