@@ -60,22 +60,26 @@ class Thread:
         return openviking_user(owner), session_id(owner, self.who.thread_id)
 
 
-class Violation(AssertionError):
+class Violation(AssertionError):  # noqa: N818 - the word of the trade
     """A promise was broken."""
 
 
 class Story:
-    """Runs ``turns`` turns from one seed."""
+    """Runs ``turns`` turns from one seed.
 
-    def __init__(
-        self, seed: int, *, processes: int = 3, threads: int = 6, window: int = 24
-    ) -> None:
+    In a third of the stories the server loses messages by itself (a restored backup, a deleted
+    session). A thread then stands on the server in another order than it was said, which only
+    the window knows; so these have the window of the defaults, the others one that overflows.
+    """
+
+    def __init__(self, seed: int, *, processes: int = 3, threads: int = 6) -> None:
         self.seed = seed
         self.world = World(seed)
         self.server = ModelServer(self.world)
+        self.loses = seed % 3 == 0
         self.settings = replace(
             SETTINGS,
-            watermark=WatermarkSettings(window=window),
+            watermark=WatermarkSettings(window=512 if self.loses else 24),
             session=SessionSettings(settle_s=SETTLE_S),
         )
         self.places = [MemoryPlace(), MemoryPlace()]
@@ -235,7 +239,7 @@ class Story:
                 "restore",
                 "unreadable",
             ),
-            (5, 2, 2, 2, 3, 1, 2, 1, 1, 1, 1, 1, 1),
+            (5, 2, 2, 2, 3, 1, 2, 1, 1, *((2, 2, 2) if self.loses else (0, 0, 0)), 1),
         )[0]
         self.met[what] += 1
         self._struck_s[what] = world.now_s

@@ -7,6 +7,7 @@ any two steps the world may do something else, cancel the task, or kill its proc
 import heapq
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from resilient_ov.domain.exchange import Evidence, Failure, FailureKind, Success
@@ -164,12 +165,11 @@ class Task:
 
     def _work(self, turn: int, work: Work) -> None:
         if self.over or self.abandoned or turn != self._turn:
-            # The work of a caller who went away still runs; the visit releases what it gets by itself.
+            # The work of a caller who went away still runs, and nobody hears how it ended; the
+            # visit releases by itself what it gets.
             if not self.abandoned:
-                try:
+                with suppress(Exception):
                     self._disk(work)
-                except Exception:  # noqa: BLE001, S110 - nobody waits for it any more
-                    pass
             return
         try:
             result = self._disk(work)
