@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from resilient_ov.domain.namespace_uri import VikingUri, parse_uri
+from resilient_ov.domain.namespace_uri import VikingUri
 
 
 class Area(StrEnum):
@@ -242,35 +242,30 @@ def leads_to_visible(policy: NamespacePolicy, viewer: Viewer, uri: VikingUri) ->
     return any(root.is_within(uri) for root in visible_roots(policy, viewer))
 
 
-def resolve(policy: NamespacePolicy, viewer: Viewer, text: str) -> Place:
+def resolve(policy: NamespacePolicy, viewer: Viewer, uri: VikingUri) -> Place:
     """Where a sent address leads the viewer: into a visible scope, or to a container above one.
 
     Raises:
-        InvalidUriError: the text is no address.
         UnfitUriError: its shape does not fit the policy; told before whose it is.
         InvisibleUriError: it is not the viewer's.
 
     """
-    return _seen(policy, viewer, _placed(policy, viewer, text))
+    return _seen(policy, viewer, locate(policy, expand(policy, viewer, uri)))
 
 
-def resolve_target(policy: NamespacePolicy, viewer: Viewer, text: str) -> Place:
+def resolve_target(policy: NamespacePolicy, viewer: Viewer, uri: VikingUri) -> Place:
     """As `resolve`, for a search or a write: a container is no target.
 
     Raises:
-        InvalidUriError, UnfitUriError, InvisibleUriError: as `resolve`.
+        UnfitUriError, InvisibleUriError: as `resolve`.
 
     """
-    place = _placed(policy, viewer, text)
+    place = locate(policy, expand(policy, viewer, uri))
     if place.root is None:
         raise UnfitUriError(
             "this is only a container; name the scope inside it, up to its user or agent id"
         )
     return _seen(policy, viewer, place)
-
-
-def _placed(policy: NamespacePolicy, viewer: Viewer, text: str) -> Place:
-    return locate(policy, expand(policy, viewer, parse_uri(text)))
 
 
 def _seen(policy: NamespacePolicy, viewer: Viewer, place: Place) -> Place:

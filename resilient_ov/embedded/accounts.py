@@ -3,14 +3,19 @@
 Functions take the open connection and run inside the caller's transaction.
 """
 
+import json
 import secrets
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from resilient_ov.embedded.clock import now_iso
+from resilient_ov.domain.namespace import NamespacePolicy, settings_path
+from resilient_ov.embedded.clock import now_iso, now_millis
 from resilient_ov.embedded.errors import Json, already_exists, not_found
 
 DEFAULT_ACCOUNT = "default"
+
+_LEVEL_SETTINGS = -1
+"""No level of a search: settings lie in the store and are never found or listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +28,17 @@ class KeyOwner:
 
 
 def create_account(
-    db: sqlite3.Connection, account: str, admin_user: str, *, with_key: bool
+    db: sqlite3.Connection,
+    account: str,
+    admin_user: str,
+    *,
+    with_key: bool,
+    policy: NamespacePolicy | None = None,
 ) -> str | None:
     """Create an account with its first admin; returns the admin's key, or None without keys."""
     if _account_row(db, account) is not None:
         raise already_exists("account", account, f"Account already exists: {account}")
-    db.execute("INSERT INTO accounts (account, created_at) VALUES (?, ?)", (account, now_iso()))
+    _insert(db, account, policy)
     return create_user(db, account, admin_user, "admin", with_key=with_key)
 
 
@@ -47,17 +57,41 @@ def create_user(
     return key
 
 
-def register(db: sqlite3.Connection, account: str, user: str | None) -> None:
+def register(
+    db: sqlite3.Connection,
+    account: str,
+    user: str | None,
+    policy: NamespacePolicy | None = None,
+) -> None:
     """Note an account and user that were vouched for; known ones stay as they are."""
-    db.execute(
-        "INSERT OR IGNORE INTO accounts (account, created_at) VALUES (?, ?)",
-        (account, now_iso()),
-    )
+    if _account_row(db, account) is None:
+        _insert(db, account, policy)
     if user is not None:
         db.execute(
             "INSERT OR IGNORE INTO users (account, user, role) VALUES (?, ?, 'user')",
             (account, user),
         )
+
+
+def _insert(db: sqlite3.Connection, account: str, policy: NamespacePolicy | None) -> None:
+    """Add an account; on profile namespace with the settings it keeps for ever."""
+    db.execute("INSERT INTO accounts (account, created_at) VALUES (?, ?)", (account, now_iso()))
+    if policy is not None:
+        settings = json.dumps({"namespace": asdict(policy)}, indent=2)
+        db.execute(
+            """INSERT INTO files (account, path, level, content, tags, tokens, updated_at)
+               VALUES (?, ?, ?, ?, '[]', '', ?)""",
+            (account, settings_path(account), _LEVEL_SETTINGS, settings, now_millis()),
+        )
+
+
+def policy_of(db: sqlite3.Connection, account: str) -> NamespacePolicy | None:
+    """The policy in an account's settings, its only source; None = no account, or profile 0.5."""
+    row = db.execute(
+        "SELECT content FROM files WHERE account = ? AND path = ?",
+        (account, settings_path(account)),
+    ).fetchone()
+    return None if row is None else NamespacePolicy(**json.loads(row["content"])["namespace"])
 
 
 def owner_of_key(db: sqlite3.Connection, key: str) -> KeyOwner | None:
@@ -83,7 +117,12 @@ def list_accounts(db: sqlite3.Connection) -> list[Json]:
              (SELECT count(*) FROM users u WHERE u.account = a.account) AS users
            FROM accounts a ORDER BY created_at, account"""
     )
-    return [_account_view(row) for row in rows]
+    return [_account_view(row) | policy_view(policy_of(db, row["account"])) for row in rows]
+
+
+def policy_view(policy: NamespacePolicy | None) -> Json:
+    """A policy as replies show it; nothing on profile 0.5, which has none."""
+    return {} if policy is None else asdict(policy)
 
 
 def get_account(db: sqlite3.Connection, account: str) -> Json:

@@ -19,14 +19,24 @@ from resilient_ov.embedded import routes_content as content
 from resilient_ov.embedded import routes_search as search
 from resilient_ov.embedded import routes_sessions as sessions
 from resilient_ov.embedded.accounts import KeyOwner
-from resilient_ov.embedded.auth import Authenticator, sent_key
-from resilient_ov.embedded.context import Call, DataCall, DataHandler, Handler, Services
+from resilient_ov.embedded.admission import admit
+from resilient_ov.embedded.auth import DEFAULT_USER, Authenticator, sent_key
+from resilient_ov.embedded.context import (
+    Call,
+    DataCall,
+    DataHandler,
+    Handler,
+    Services,
+    initial_policy,
+)
 from resilient_ov.embedded.database import Database
 from resilient_ov.embedded.errors import ApiError, not_found_short
-from resilient_ov.embedded.layout import HomeLayout
+from resilient_ov.embedded.layout import Layout
+from resilient_ov.embedded.layout_account import AccountLayout
+from resilient_ov.embedded.layout_home import HomeLayout
 from resilient_ov.embedded.settings import EmbeddedSettings
 from resilient_ov.embedded.worker import Worker
-from resilient_ov.settings.server import AuthMode
+from resilient_ov.settings.server import AuthMode, ServerProfile
 
 WIRE_VERSION = "0.5.2"
 """The OpenViking release whose recorded answers this server replays."""
@@ -40,14 +50,19 @@ def create_app(settings: EmbeddedSettings) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
-        database = Database(settings.data_dir)
-        layout = HomeLayout()
+        database = Database(settings.data_dir, settings.profile)
+        is_namespace = settings.profile is ServerProfile.NAMESPACE
+        layout: Layout = AccountLayout() if is_namespace else HomeLayout()
         worker = Worker(database, layout, delay_s=settings.extraction_delay_s)
 
         async def owner_of_key(key: str) -> KeyOwner | None:
             return await database.call(lambda db: accounts.owner_of_key(db, key))
 
-        await database.call(lambda db: accounts.register(db, accounts.DEFAULT_ACCOUNT, None))
+        # On profile namespace a root key without identity headers acts as the default user.
+        user, policy = DEFAULT_USER if is_namespace else None, initial_policy(settings)
+        await database.call(
+            lambda db: accounts.register(db, accounts.DEFAULT_ACCOUNT, user, policy)
+        )
         app.state.services = Services(
             settings, database, worker, layout, Authenticator(settings, owner_of_key)
         )
@@ -59,7 +74,7 @@ def create_app(settings: EmbeddedSettings) -> Starlette:
             database.close()
 
     app = Starlette(
-        routes=_routes(),
+        routes=routes_of(settings.profile),
         lifespan=lifespan,
         exception_handlers={
             ApiError: _on_api_error,
@@ -71,7 +86,23 @@ def create_app(settings: EmbeddedSettings) -> Starlette:
     return app
 
 
-def _routes() -> list[Route]:
+def routes_of(profile: ServerProfile) -> list[Route]:
+    """Every route of a profile."""
+    return _common_routes() + (_added_routes() if profile is ServerProfile.NAMESPACE else [])
+
+
+def _added_routes() -> list[Route]:
+    """What profile namespace has besides the recorded routes."""
+    account = f"{_API}/admin/accounts/{{account}}"
+    return [
+        _data("POST", f"{_API}/content/write", content.write),
+        _data("GET", f"{_API}/fs/tree", content.fs_tree),
+        _plain("PUT", account, admin.change_account),
+        _plain("PATCH", account, admin.change_account),
+    ]
+
+
+def _common_routes() -> list[Route]:
     session = f"{_API}/sessions/{{session_id}}"
     account = f"{_API}/admin/accounts/{{account}}"
     return [
@@ -124,7 +155,8 @@ def _data(method: str, path: str, handler: DataHandler) -> Route:
     async def endpoint(request: Request) -> Response:
         services: Services = request.app.state.services
         identity = await services.authenticator.identify(request.headers)
-        return await handler(DataCall(services, request, identity))
+        caller = await admit(services, identity)
+        return await handler(DataCall(services, request, identity, caller))
 
     return Route(path, endpoint, methods=[method])
 
@@ -151,6 +183,8 @@ async def _health(request: Request) -> Response:
         "user_id": identity.user,
         "role": identity.role.name.lower(),
     }
+    if settings.profile is ServerProfile.NAMESPACE:
+        body["agent_id"] = identity.agent
     return replies.bare(body)
 
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from resilient_ov.domain.namespace import archive_name, archive_number
 from resilient_ov.embedded import sessions, tasks
 from resilient_ov.embedded.clock import now_millis
-from resilient_ov.embedded.errors import Json, not_found_short
+from resilient_ov.embedded.errors import Json, not_found_short, unimplemented
 from resilient_ov.embedded.lines import keep_newest
 from resilient_ov.embedded.sessions import LIVE, SessionKey
 
@@ -29,10 +29,14 @@ def commit(
 ) -> Json:
     """Archive all live messages but the newest `keep_recent`; 404 when there is no session.
 
-    Safe to repeat: with nothing left to archive the answer is `skipped`. `uri_of` gives the
-    address of the archive of a name.
+    Safe to repeat: with nothing left to archive the answer is `skipped`. A session with several
+    users or agents is 501 and stays as it is: whose memory it becomes is not defined. `uri_of`
+    gives the address of the archive of a name.
     """
     row = sessions.require(db, key)
+    owners = sessions.participants(row)
+    if owners.is_mixed:
+        raise unimplemented("Commit of a session with more than one participant user or agent")
     live = sessions.live_count(db, row["id"])
     if live == 0:
         return _skipped(key.session_id, "no_messages")
@@ -51,8 +55,17 @@ def commit(
         (number, row["id"], LIVE, row["id"], LIVE, live - keep_recent),
     )
     db.execute(
-        "INSERT INTO archives (session, number, state, task_id, created_at) VALUES (?, ?, ?, ?, ?)",
-        (row["id"], number, ArchiveState.PENDING.value, task_id, now),
+        """INSERT INTO archives (session, number, state, task_id, created_at, user, agent)
+           VALUES (?, ?, ?, ?, ?, ?, ?)""",
+        (
+            row["id"],
+            number,
+            ArchiveState.PENDING.value,
+            task_id,
+            now,
+            next(iter(owners.user_ids), key.user),
+            next(iter(owners.agent_ids), key.agent),
+        ),
     )
     db.execute(
         """UPDATE sessions SET commits = commits + 1, last_commit_at = ?, updated_at = ?,
@@ -78,6 +91,14 @@ def listing(db: sqlite3.Connection, session: int) -> list[sqlite3.Row]:
         "SELECT number, state, created_at FROM archives WHERE session = ? ORDER BY number",
         (session,),
     ).fetchall()
+
+
+def memory_owner(db: sqlite3.Connection, session: int, number: int) -> tuple[str, str]:
+    """User and agent whose memory an archive becomes; they were fixed by its commit."""
+    row = db.execute(
+        "SELECT user, agent FROM archives WHERE session = ? AND number = ?", (session, number)
+    ).fetchone()
+    return row["user"], row["agent"]
 
 
 def set_state(db: sqlite3.Connection, session: int, number: int, state: ArchiveState) -> None:

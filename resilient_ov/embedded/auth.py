@@ -6,20 +6,22 @@ No I/O here; keys of users are looked up by the function that is passed in.
 import hmac
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from resilient_ov.domain.namespace import NamespacePolicy
 from resilient_ov.embedded.accounts import DEFAULT_ACCOUNT, KeyOwner
 from resilient_ov.embedded.errors import ApiError, invalid_argument, permission_denied
 from resilient_ov.embedded.errors import unauthenticated as refuse_key
 from resilient_ov.embedded.settings import EmbeddedSettings
-from resilient_ov.settings.server import AuthMode
+from resilient_ov.settings.server import AuthMode, ServerProfile
 
 KeyLookup = Callable[[str], Awaitable[KeyOwner | None]]
 
 _ID = re.compile(r"[A-Za-z0-9_.@-]+")
 _MAX_ID_CHARS = 255
-_DEFAULT_USER = "default"
+DEFAULT_USER = "default"
+DEFAULT_AGENT = "default"
 
 
 class Role(IntEnum):
@@ -32,13 +34,15 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The caller of one request.
+    """The caller of one request: in whose role, and on whose behalf.
 
     Attributes:
-        role: what the caller may do.
+        role: what the caller may do; always the real caller's.
         account: tenant; None when a trusted upstream named none.
         user: the user whose data is meant; None as for `account`.
         peer: the peer whose view is asked for (`X-OpenViking-Actor-Peer`), or None for all.
+            Profile 0.5 only.
+        agent: the agent whose data is meant (`X-OpenViking-Agent`). Profile namespace only.
 
     """
 
@@ -46,16 +50,22 @@ class Identity:
     account: str | None
     user: str | None
     peer: str | None = None
+    agent: str = DEFAULT_AGENT
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An `Identity` that is complete: the caller of a route that touches a tenant's data."""
+    """An `Identity` that is complete: the caller of a route that touches a tenant's data.
+
+    `policy` is the account's; it rules on profile namespace only.
+    """
 
     role: Role
     account: str
     user: str
     peer: str | None = None
+    agent: str = DEFAULT_AGENT
+    policy: NamespacePolicy = field(default_factory=NamespacePolicy)
 
 
 def check_id(name: str, value: str) -> str:
@@ -83,6 +93,7 @@ class Authenticator:
 
     def __init__(self, settings: EmbeddedSettings, lookup: KeyLookup) -> None:
         self._mode = settings.auth
+        self._has_agents = settings.profile is ServerProfile.NAMESPACE
         self._root_key = settings.root_key or ""
         self._lookup = lookup
 
@@ -90,13 +101,16 @@ class Authenticator:
         """Check the key and read the identity; the identity may still be incomplete."""
         match self._mode:
             case AuthMode.DEV:
-                return self._from_headers(
-                    headers, Role.ROOT, account=DEFAULT_ACCOUNT, user=_DEFAULT_USER
+                identity = self._from_headers(
+                    headers, Role.ROOT, account=DEFAULT_ACCOUNT, user=DEFAULT_USER
                 )
             case AuthMode.TRUSTED:
-                return self._trusted(headers)
+                identity = self._trusted(headers)
             case AuthMode.API_KEY:
-                return await self._by_key(headers)
+                identity = await self._by_key(headers)
+                if self._has_agents:
+                    identity = _on_behalf(identity, headers)
+        return _with_agent(identity, headers) if self._has_agents else identity
 
     def _trusted(self, headers: Mapping[str, str]) -> Identity:
         key = sent_key(headers)
@@ -116,7 +130,7 @@ class Authenticator:
         if key is None:
             raise refuse_key("Missing API Key when resolving identity.")
         if self._is_root_key(key):
-            return Identity(Role.ROOT, DEFAULT_ACCOUNT, _DEFAULT_USER)
+            return Identity(Role.ROOT, DEFAULT_ACCOUNT, DEFAULT_USER)
         owner = await self._lookup(key)
         if owner is None:
             raise refuse_key("Invalid API key")
@@ -133,14 +147,38 @@ class Authenticator:
         account: str | None = None,
         user: str | None = None,
     ) -> Identity:
-        sent_account = headers.get("x-openviking-account")
-        sent_user = headers.get("x-openviking-user")
         return Identity(
             role,
-            check_id("account_id", sent_account) if sent_account else account,
-            check_id("user_id", sent_user) if sent_user else user,
+            _sent_id(headers, "account_id", "x-openviking-account") or account,
+            _sent_id(headers, "user_id", "x-openviking-user") or user,
             _actor_peer(headers),
         )
+
+
+def _sent_id(headers: Mapping[str, str], name: str, header: str) -> str | None:
+    sent = headers.get(header)
+    return check_id(name, sent) if sent else None
+
+
+def _on_behalf(real: Identity, headers: Mapping[str, str]) -> Identity:
+    """The effective identity: ROOT names account and user, ADMIN a user of its account.
+
+    A USER is always itself. Raises 403 for more than the role may name.
+    """
+    account = _sent_id(headers, "account_id", "x-openviking-account")
+    user = _sent_id(headers, "user_id", "x-openviking-user")
+    if real.role is not Role.ROOT and account not in {None, real.account}:
+        raise permission_denied("X-OpenViking-Account: only a ROOT key may name another account.")
+    if real.role is Role.USER and user not in {None, real.user}:
+        raise permission_denied(
+            "X-OpenViking-User: only a ROOT or ADMIN key may name another user."
+        )
+    return replace(real, account=account or real.account, user=user or real.user)
+
+
+def _with_agent(identity: Identity, headers: Mapping[str, str]) -> Identity:
+    agent = _sent_id(headers, "agent_id", "x-openviking-agent")
+    return replace(identity, agent=agent or DEFAULT_AGENT, peer=None)
 
 
 def _actor_peer(headers: Mapping[str, str]) -> str | None:
@@ -174,7 +212,7 @@ def require_data_access(identity: Identity, mode: AuthMode) -> Caller:
 def complete(identity: Identity) -> Caller:
     """The identity with both names, or 400 naming the headers that are missing."""
     if identity.account is not None and identity.user is not None:
-        return Caller(identity.role, identity.account, identity.user, identity.peer)
+        return Caller(identity.role, identity.account, identity.user, identity.peer, identity.agent)
     missing: list[str] = []
     if identity.account is None:
         missing.append("X-OpenViking-Account or explicit account_id in the URL")

@@ -8,8 +8,17 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
+from resilient_ov.domain.namespace import MAX_ROLE_ID_CHARS
 from resilient_ov.embedded.auth import check_peer
 from resilient_ov.embedded.errors import ApiError, Json, invalid_argument, invalid_fields
 
@@ -26,7 +35,15 @@ class _Body(BaseModel):
     telemetry: bool | dict[str, Any] = False
 
 
-class SessionCreate(_Body):
+class _Participants(_Body):
+    """Who may take part: asked for here it is refused, never silently ignored."""
+
+    acl: Any = None
+    participant_user_ids: Any = None
+    participant_agent_ids: Any = None
+
+
+class SessionCreate(_Participants):
     """POST /sessions."""
 
     session_id: str | None = None
@@ -35,26 +52,37 @@ class SessionCreate(_Body):
     memory_extraction_config: dict[str, Any] | None = None
 
 
-class SessionConfig(_Body):
+class SessionConfig(_Participants):
     """PATCH /sessions/{id}/config."""
 
     auto_commit_policy: dict[str, Any] | None = None
     memory_extraction_config: dict[str, Any] | None = None
 
 
-class Message(_Body):
+class AnyMessage(_Body):
     """One message: `content` or `parts`, where `parts` wins."""
 
     role: str
     content: str | None = None
     parts: list[dict[str, Any]] | None = None
-    peer_id: str | None = None
     created_at: str | None = None
     turn_id: str | None = None
     message_kind: Literal["user_query", "assistant_step", "tool_transport", "checkpoint"] | None = (
         None
     )
     source_message_ids: list[str] | None = None
+
+    @model_validator(mode="after")
+    def _has_text(self) -> Self:
+        if self.content is None and self.parts is None:
+            raise ValueError("Either 'content' or 'parts' must be provided")
+        return self
+
+
+class Message(AnyMessage):
+    """A message of profile 0.5; the peer said it when not the user itself."""
+
+    peer_id: str | None = None
 
     @field_validator("peer_id")
     @classmethod
@@ -66,17 +94,23 @@ class Message(_Body):
         except ApiError as refusal:
             raise ValueError(refusal.message) from None
 
-    @model_validator(mode="after")
-    def _has_text(self) -> Self:
-        if self.content is None and self.parts is None:
-            raise ValueError("Either 'content' or 'parts' must be provided")
-        return self
+
+class RoleMessage(AnyMessage):
+    """A message of profile namespace; `role_id` names who said it, empty = it was left out."""
+
+    role_id: Annotated[str, Field(min_length=1, max_length=MAX_ROLE_ID_CHARS)] = ""
 
 
 class MessageBatch(_Body):
     """POST /sessions/{id}/messages/batch."""
 
     messages: list[Message] = Field(max_length=MAX_BATCH)
+
+
+class RoleMessageBatch(_Body):
+    """The same on profile namespace."""
+
+    messages: list[RoleMessage] = Field(max_length=MAX_BATCH)
 
 
 class Commit(_Body):
@@ -122,6 +156,13 @@ class AccountCreate(_Body):
     admin_user_id: str
 
 
+class NamespaceAccountCreate(AccountCreate):
+    """The same on profile namespace: with the policy, which never changes afterwards."""
+
+    isolate_user_scope_by_agent: StrictBool = False
+    isolate_agent_scope_by_user: StrictBool = False
+
+
 class UserCreate(_Body):
     """POST /admin/accounts/{account}/users."""
 
@@ -133,6 +174,12 @@ class UriBody(_Body):
     """POST /content/reindex and /system/consistency."""
 
     uri: str
+
+
+class Write(UriBody):
+    """POST /content/write."""
+
+    content: str
 
 
 class ContextQuery(BaseModel):

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from resilient_ov.domain.namespace import NamespacePolicy
 from resilient_ov.embedded import accounts, bodies
 from resilient_ov.embedded.auth import (
     Authenticator,
     Caller,
     Identity,
     complete,
-    require_data_access,
 )
 from resilient_ov.embedded.database import Database
 from resilient_ov.embedded.errors import Json, failed_precondition, invalid_argument
@@ -26,7 +26,7 @@ from resilient_ov.embedded.replies import Stopwatch
 from resilient_ov.embedded.sessions import SessionKey
 from resilient_ov.embedded.settings import EmbeddedSettings
 from resilient_ov.embedded.worker import Worker
-from resilient_ov.settings.server import AuthMode
+from resilient_ov.settings.server import AuthMode, ServerProfile
 
 T = TypeVar("T")
 
@@ -72,15 +72,17 @@ class Call:
 class DataCall(Call):
     """A request on the data of one tenant's user."""
 
-    def __init__(self, services: Services, request: Request, identity: Identity) -> None:
+    def __init__(
+        self, services: Services, request: Request, identity: Identity, caller: Caller
+    ) -> None:
         super().__init__(services, request, identity)
-        self.caller: Caller = require_data_access(identity, services.settings.auth)
+        self.caller = caller
 
     async def unit(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run one transaction for the caller; 412 while the caller is being deleted."""
 
         def guarded(db: sqlite3.Connection) -> T:
-            guard(db, self.caller, self.services.settings.auth)
+            guard(db, self.caller, self.services.settings)
             return work(db)
 
         return await self.services.database.call(guarded)
@@ -89,7 +91,8 @@ class DataCall(Call):
         """The key of a session of the caller; without argument the one of the path."""
         name = self.param("session_id") if session_id is None else session_id
         owner = self.services.layout.session_owner(self.caller)
-        return SessionKey(self.caller.account, owner, name, self.caller.user)
+        caller = self.caller
+        return SessionKey(caller.account, owner, name, caller.user, caller.agent)
 
     def session_uri(self, key: SessionKey, *below: str) -> str:
         """The address of the session, or of something below it, as replies show it."""
@@ -101,13 +104,18 @@ class DataCall(Call):
         return {"account_id": self.caller.account, "user_id": self.caller.user}
 
 
-def guard(db: sqlite3.Connection, caller: Caller, auth: AuthMode) -> None:
+def initial_policy(settings: EmbeddedSettings) -> NamespacePolicy | None:
+    """The policy of an account that nobody made: the default one; none on profile 0.5."""
+    return NamespacePolicy() if settings.profile is ServerProfile.NAMESPACE else None
+
+
+def guard(db: sqlite3.Connection, caller: Caller, settings: EmbeddedSettings) -> None:
     """Refuse an identity that is being deleted; note one a trusted upstream brings."""
     task = accounts.deletion_task(db, caller.account, caller.user)
     if task is not None:
         raise failed_precondition("Identity deletion is in progress", {"task_id": task})
-    if auth is not AuthMode.API_KEY:
-        accounts.register(db, caller.account, caller.user)
+    if settings.auth is not AuthMode.API_KEY:
+        accounts.register(db, caller.account, caller.user, initial_policy(settings))
 
 
 def owner_filter(call: Call) -> tuple[str, str] | None:

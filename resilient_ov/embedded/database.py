@@ -13,9 +13,12 @@ from typing import TypeVar
 
 from filelock import FileLock, Timeout
 
+from resilient_ov.settings.server import ServerProfile
+
 T = TypeVar("T")
 
 _SCHEMA = """
+CREATE TABLE IF NOT EXISTS server (profile TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS accounts (
   account TEXT PRIMARY KEY, created_at TEXT NOT NULL, deleting_task TEXT);
 CREATE TABLE IF NOT EXISTS users (
@@ -28,7 +31,8 @@ CREATE TABLE IF NOT EXISTS sessions (
   last_commit_at TEXT NOT NULL DEFAULT '', total_messages INTEGER NOT NULL DEFAULT 0,
   commits INTEGER NOT NULL DEFAULT 0, memories INTEGER NOT NULL DEFAULT 0,
   pending_tokens INTEGER NOT NULL DEFAULT 0, keep_recent INTEGER NOT NULL DEFAULT 0,
-  policy TEXT NOT NULL DEFAULT 'null', extraction_config TEXT NOT NULL);
+  policy TEXT NOT NULL DEFAULT 'null', extraction_config TEXT NOT NULL,
+  user_ids TEXT NOT NULL DEFAULT '[]', agent_ids TEXT NOT NULL DEFAULT '[]');
 CREATE UNIQUE INDEX IF NOT EXISTS sessions_by_name
   ON sessions (account, owner, session_id) WHERE deleted = 0;
 CREATE TABLE IF NOT EXISTS messages (
@@ -38,6 +42,7 @@ CREATE INDEX IF NOT EXISTS messages_by_archive ON messages (session, archive, se
 CREATE TABLE IF NOT EXISTS archives (
   session INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, number INTEGER NOT NULL,
   state TEXT NOT NULL, task_id TEXT NOT NULL, created_at TEXT NOT NULL,
+  user TEXT NOT NULL, agent TEXT NOT NULL,
   PRIMARY KEY (session, number));
 CREATE TABLE IF NOT EXISTS tasks (
   seq INTEGER PRIMARY KEY, task_id TEXT UNIQUE NOT NULL, account TEXT NOT NULL,
@@ -47,7 +52,8 @@ CREATE TABLE IF NOT EXISTS tasks (
 CREATE INDEX IF NOT EXISTS tasks_by_resource ON tasks (account, resource_id, seq);
 CREATE INDEX IF NOT EXISTS tasks_open ON tasks (status, seq);
 CREATE TABLE IF NOT EXISTS files (
-  id INTEGER PRIMARY KEY, account TEXT NOT NULL, path TEXT NOT NULL, level INTEGER NOT NULL,
+  id INTEGER PRIMARY KEY, account TEXT NOT NULL, path TEXT NOT NULL, owner_user TEXT,
+  owner_agent TEXT, level INTEGER NOT NULL,
   content TEXT NOT NULL, tags TEXT NOT NULL, tokens TEXT NOT NULL, updated_at TEXT NOT NULL,
   UNIQUE (account, path));
 CREATE VIRTUAL TABLE IF NOT EXISTS files_index
@@ -66,14 +72,24 @@ def connect(path: Path | str) -> sqlite3.Connection:
     return connection
 
 
+def _profile_of(connection: sqlite3.Connection, wanted: str) -> str:
+    """The profile a database was made with; a new one takes the wanted one."""
+    row = connection.execute("SELECT profile FROM server").fetchone()
+    if row is None:
+        connection.execute("INSERT INTO server (profile) VALUES (?)", (wanted,))
+        return wanted
+    return str(row["profile"])
+
+
 class Database:
     """Opens, owns and closes the database; `call` may be used from any event loop or thread."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, profile: ServerProfile) -> None:
         """Open or make the database.
 
         Raises:
-            RuntimeError: another server, alive, uses the folder.
+            RuntimeError: another server, alive, uses the folder, or it was made with another
+                profile.
             OSError: the folder cannot be made or written.
 
         """
@@ -87,6 +103,13 @@ class Database:
             ) from None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded-db")
         self._connection = self._thread.submit(connect, data_dir / "embedded.sqlite3").result()
+        made_with = self._thread.submit(_profile_of, self._connection, profile.value).result()
+        if made_with != profile.value:
+            self.close()
+            raise RuntimeError(
+                f"data_dir: it was made with profile {made_with}, and the profiles store sessions"
+                f" and memories differently; serve profile {made_with} or name another folder"
+            )
 
     async def call(self, unit: Callable[[sqlite3.Connection], T]) -> T:
         """Run one unit of work as one transaction.

@@ -7,36 +7,53 @@ import re
 from typing import Final, Protocol
 
 from resilient_ov.domain.namespace import (
-    OWN_HOME,
     SCHEME,
     InvalidUriError,
     UriFault,
     VikingUri,
     parse_uri,
-    unchecked_uri,
 )
-from resilient_ov.embedded.auth import Caller, Role
+from resilient_ov.embedded.auth import Caller
+from resilient_ov.embedded.bodies import AnyMessage
 from resilient_ov.embedded.errors import ApiError, invalid_uri, permission_denied
+from resilient_ov.embedded.extraction import Memory
+from resilient_ov.embedded.files import Owners, Shelf
+from resilient_ov.embedded.lines import Said
 
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
-_RESERVED_USERS: Final = frozenset(
-    {"memories", "resources", "skills", "sessions", "peers", "privacy", "profile.md"}
-)
 
 
 class Layout(Protocol):
-    """One profile's rules of place and visibility."""
+    """One profile's rules of place and visibility.
+
+    `shares_sessions`: sessions belong to the account, name their participants, and hold tool
+    calls and metadata as files.
+    """
+
+    shares_sessions: bool
+
+    def check_user_id(self, user: str) -> None:
+        """Raise 400 for a user id that the profile's addresses cannot hold."""
+        ...
 
     def session_owner(self, caller: Caller) -> str:
         """The name under which this caller's sessions are kept apart from others'."""
         ...
 
     def session_uri(self, caller: Caller, session_id: str, *below: str) -> str:
-        """The address of a session, or of something below it, as replies show it."""
+        """The address of a session, or of something below it; raises 400 if none can hold it."""
         ...
 
-    def memory_root(self, caller: Caller, peer: str | None) -> VikingUri:
-        """The directory that a memory said by this caller (or by a peer) goes to."""
+    def check_session_delete(self, caller: Caller) -> None:
+        """Raise 403 unless the caller may delete sessions."""
+        ...
+
+    def said(self, caller: Caller, session_id: str, message: AnyMessage) -> Said:
+        """A message with what the profile knows besides its body."""
+        ...
+
+    def memory_uri(self, caller: Caller, memory: Memory) -> VikingUri:
+        """Where a memory said by this caller goes; raises `ValueError` if nowhere."""
         ...
 
     def search_roots(self, caller: Caller) -> list[VikingUri]:
@@ -47,91 +64,55 @@ class Layout(Protocol):
         """The canonical address; raises `ApiError` 400 (shape) or 403 (not visible)."""
         ...
 
-    def sessions_root(self, caller: Caller) -> VikingUri:
-        """The directory of the sessions this caller sees."""
+    def resolve_target(self, caller: Caller, text: str) -> VikingUri:
+        """As `resolve`, for what must lie in one scope: a search, a write, an index."""
+        ...
+
+    def check_change(self, caller: Caller, uri: VikingUri) -> None:
+        """Raise `ApiError` unless a file at this canonical address may be written or deleted."""
+        ...
+
+    def presets(self, caller: Caller) -> list[VikingUri]:
+        """Directories that are always there for this caller."""
         ...
 
     def session_path(self, uri: VikingUri) -> tuple[str, ...] | None:
         """What follows the sessions directory in a canonical address, or None outside of it."""
         ...
 
-    def is_visible(self, caller: Caller, uri: VikingUri) -> bool:
-        """Whether a listing shows this canonical address to the caller."""
+    def shelf(self, caller: Caller) -> Shelf:
+        """The files of the caller's account, with what the caller sees of them."""
+        ...
+
+    def type_of(self, caller: Caller, uri: VikingUri) -> str:
+        """The context type of a file: memory, resource or skill."""
         ...
 
 
-class HomeLayout:
-    """Profile 0.5: everything of a user lies under `user/<user>/`."""
-
-    def session_owner(self, caller: Caller) -> str:
-        """Sessions belong to the user."""
-        return caller.user
-
-    def session_uri(self, caller: Caller, session_id: str, *below: str) -> str:
-        """`user/<user>/sessions/<id>`, also for ids that no strict address can hold."""
-        return unchecked_uri("user", caller.user, "sessions", session_id, *below)
-
-    def memory_root(self, caller: Caller, peer: str | None) -> VikingUri:
-        """`user/<user>/memories`, or the same below `peers/<peer>`."""
-        home = self._home(caller)
-        return (home if peer is None else home.child("peers", peer)).child("memories")
-
-    def search_roots(self, caller: Caller) -> list[VikingUri]:
-        """The own memories and those of one peer, or of all peers when none is named."""
-        home = self._home(caller)
-        peers = home.child("peers")
-        return [home.child("memories"), peers if caller.peer is None else peers.child(caller.peer)]
-
-    def resolve(self, caller: Caller, text: str) -> VikingUri:
-        """Put the caller's home in place of `~` and of `session`; refuse other users' homes."""
-        uri = _parse(text)
-        match uri.segments:
-            case ("~", *rest):
-                uri = self._home(caller).child(*rest)
-            case ("session", *rest):
-                uri = self._home(caller).child("sessions", *rest)
-            case ("user", owner, *rest):
-                if owner in _RESERVED_USERS:
-                    raise invalid_uri(
-                        text,
-                        f"'{owner}' is a reserved name, not a user; for your own space use "
-                        f"'{OWN_HOME.child(owner, *rest)}'",
-                    )
-                if owner != caller.user and caller.role is not Role.ROOT:
-                    raise permission_denied(
-                        f"Access denied for {uri}: read permission required",
-                        {"resource": str(uri)},
-                    )
-            case _:
-                pass
-        return uri
-
-    def sessions_root(self, caller: Caller) -> VikingUri:
-        """`user/<user>/sessions`."""
-        return self._home(caller).child("sessions")
-
-    def is_visible(self, caller: Caller, uri: VikingUri) -> bool:
-        """The own home, what leads to it, and for root everything."""
-        home = self._home(caller)
-        return caller.role is Role.ROOT or uri.is_within(home) or home.is_within(uri)
-
-    def session_path(self, uri: VikingUri) -> tuple[str, ...] | None:
-        """What follows `user/<user>/sessions`."""
-        match uri.segments:
-            case ("user", _, "sessions", *rest):
-                return tuple(rest)
-            case _:
-                return None
-
-    @staticmethod
-    def _home(caller: Caller) -> VikingUri:
-        return VikingUri(("user", caller.user))
+def no_owners(_: VikingUri) -> Owners:
+    """Profile 0.5 binds by address alone."""
+    return None, None
 
 
 def check_session_id(shown_uri: str, session_id: str) -> None:
     """Refuse the few ids the wire refuses: traversal and drive letters."""
     for segment in session_id.split("/"):
         _check_segment(segment, shown_uri)
+
+
+def parse(text: str) -> VikingUri:
+    """Parse a sent address, or raise the refusal the wire has for its fault."""
+    try:
+        uri = parse_uri(text)
+    except InvalidUriError as error:
+        if error.fault is UriFault.SCHEME:
+            raise invalid_uri(text, f"URI must start with '{SCHEME}'") from None
+        if error.fault is UriFault.DOT_SEGMENT:
+            check_session_id(text, text.removeprefix(SCHEME))
+        raise invalid_uri(text, error.fault.value.replace("_", " ")) from None
+    for segment in uri.segments:
+        _check_segment(segment, text)
+    return uri
 
 
 def _check_segment(segment: str, shown: str) -> None:
@@ -144,17 +125,3 @@ def _check_segment(segment: str, shown: str) -> None:
 def _unsafe(what: str, segment: str, shown: str) -> ApiError:
     message = f"Unsafe URI {what} '{segment}' in {shown}"
     return permission_denied(message, {"resource": shown})
-
-
-def _parse(text: str) -> VikingUri:
-    try:
-        uri = parse_uri(text)
-    except InvalidUriError as error:
-        if error.fault is UriFault.SCHEME:
-            raise invalid_uri(text, f"URI must start with '{SCHEME}'") from None
-        if error.fault is UriFault.DOT_SEGMENT:
-            check_session_id(text, text.removeprefix(SCHEME))
-        raise invalid_uri(text, error.fault.value.replace("_", " ")) from None
-    for segment in uri.segments:
-        _check_segment(segment, text)
-    return uri

@@ -5,9 +5,11 @@ No I/O here. Only the fields of the wire are kept; an id sent by the client is n
 
 import json
 import uuid
+from dataclasses import dataclass
 from typing import Any, cast
 
-from resilient_ov.embedded.bodies import Message
+from resilient_ov.domain.namespace import InvalidUriError, VikingUri
+from resilient_ov.embedded.bodies import AnyMessage
 from resilient_ov.embedded.clock import now_iso
 from resilient_ov.embedded.errors import Json
 from resilient_ov.embedded.privacy import redact
@@ -16,21 +18,49 @@ _KNOWN_PARTS = frozenset({"text", "context", "tool", "image_url"})
 _CHARS_PER_TOKEN = 4
 
 
-def store_form(message: Message, session_id: str) -> tuple[str, int]:
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message with what the profile adds to its body.
+
+    Attributes:
+        actor: who said it (`role_id`); None = the profile has no actors, or the role has none.
+        tools: the directory of the session's tool calls; None = they have no address.
+
+    """
+
+    message: AnyMessage
+    actor: str | None = None
+    tools: VikingUri | None = None
+
+
+def store_form(said: Said, session_id: str) -> tuple[str, int]:
     """The line to store and its estimated tokens."""
-    parts = [_redact_all(_part(part), session_id) for part in _parts(message)]
+    message = said.message
+    parts = [
+        _redact_all(_with_address(_part(part), said.tools), session_id) for part in _parts(message)
+    ]
     stored: Json = {
         "id": f"msg_{uuid.uuid4().hex}",
         "role": message.role,
+        **({} if said.actor is None else {"role_id": said.actor}),
         "parts": parts,
         "created_at": message.created_at if message.created_at is not None else now_iso(),
     }
     for name in ("peer_id", "turn_id", "message_kind", "source_message_ids"):
-        value = getattr(message, name)
+        value = getattr(message, name, None)
         if value is not None:
             stored[name] = value
     counted = "".join(_counted_text(part) for part in parts)
     return json.dumps(stored, ensure_ascii=False), tokens_of(counted)
+
+
+def tool_calls(stored: Json) -> dict[str, Json]:
+    """The tool parts of a stored message that have an address, by the id in it."""
+    return {
+        part["tool_id"]: part
+        for part in stored["parts"]
+        if part.get("type") == "tool" and "tool_uri" in part
+    }
 
 
 def text_of(stored: Json) -> str:
@@ -63,7 +93,7 @@ def keep_newest(messages: list[tuple[Json, int]], budget_tokens: int) -> list[Js
     return kept[::-1]
 
 
-def _parts(message: Message) -> list[Json]:
+def _parts(message: AnyMessage) -> list[Json]:
     if message.parts is not None:
         return message.parts
     return [{"type": "text", "text": message.content}]
@@ -71,6 +101,16 @@ def _parts(message: Message) -> list[Json]:
 
 def _part(part: Json) -> Json:
     return part if str(part.get("type")) in _KNOWN_PARTS else {"type": "text", "text": str(part)}
+
+
+def _with_address(part: Json, tools: VikingUri | None) -> Json:
+    tool_id = part.get("tool_id")
+    if tools is None or part.get("type") != "tool" or not isinstance(tool_id, str):
+        return part
+    try:
+        return part | {"tool_uri": str(tools.child(tool_id))}
+    except InvalidUriError:
+        return part  # an id that no address can hold
 
 
 def _counted_text(part: Json) -> str:

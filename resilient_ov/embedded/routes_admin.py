@@ -4,12 +4,13 @@ from sqlite3 import Connection
 
 from starlette.responses import Response
 
+from resilient_ov.domain.namespace import NamespacePolicy
 from resilient_ov.embedded import accounts, bodies, tasks
 from resilient_ov.embedded.auth import Role, check_id
 from resilient_ov.embedded.context import Call, DataCall, owner_filter
-from resilient_ov.embedded.errors import invalid_argument, permission_denied
+from resilient_ov.embedded.errors import invalid_argument, permission_denied, unimplemented
 from resilient_ov.embedded.replies import ok
-from resilient_ov.settings.server import AuthMode
+from resilient_ov.settings.server import AuthMode, ServerProfile
 
 
 async def get_task(call: Call) -> Response:
@@ -45,14 +46,23 @@ async def cancel_task(call: Call) -> Response:
 async def create_account(call: Call) -> Response:
     """POST /admin/accounts: the account and its first admin; a key where there are keys."""
     _require(call, Role.ROOT)
-    body = bodies.parse(bodies.AccountCreate, await call.json())
+    raw = await call.json()
+    policy: NamespacePolicy | None = None
+    if call.services.settings.profile is ServerProfile.NAMESPACE:
+        body: bodies.AccountCreate = (chosen := bodies.parse(bodies.NamespaceAccountCreate, raw))
+        policy = NamespacePolicy(
+            isolate_user_scope_by_agent=chosen.isolate_user_scope_by_agent,
+            isolate_agent_scope_by_user=chosen.isolate_agent_scope_by_user,
+        )
+    else:
+        body = bodies.parse(bodies.AccountCreate, raw)
     account = check_id("account_id", body.account_id)
-    admin = check_id("user_id", body.admin_user_id)
+    admin = _user_id(call, body.admin_user_id)
     with_key = _with_keys(call)
     key = await call.services.database.call(
-        lambda db: accounts.create_account(db, account, admin, with_key=with_key)
+        lambda db: accounts.create_account(db, account, admin, with_key=with_key, policy=policy)
     )
-    result = {"account_id": account, "admin_user_id": admin}
+    result = {"account_id": account, "admin_user_id": admin} | accounts.policy_view(policy)
     return ok(result if key is None else result | {"user_key": key})
 
 
@@ -68,11 +78,18 @@ async def get_account(call: Call) -> Response:
     return ok(await call.services.database.call(lambda db: accounts.get_account(db, account)))
 
 
+async def change_account(call: Call) -> Response:
+    """PUT and PATCH /admin/accounts/{account}: an account's policy never changes."""
+    account = _account(call, Role.ROOT)
+    await call.services.database.call(lambda db: accounts.require_account(db, account))
+    raise unimplemented("Changing the policy of an account, which rearranges all that is stored,")
+
+
 async def create_user(call: Call) -> Response:
     """POST /admin/accounts/{account}/users; a key where there are keys."""
     account = _account(call, Role.ADMIN)
     body = bodies.parse(bodies.UserCreate, await call.json())
-    user = check_id("user_id", body.user_id)
+    user = _user_id(call, body.user_id)
     with_key = _with_keys(call)
     key = await call.services.database.call(
         lambda db: accounts.create_user(db, account, user, body.role, with_key=with_key)
@@ -123,6 +140,11 @@ async def _delete(call: Call, account: str, user: str | None) -> str:
     task_id = await call.services.database.call(work)
     call.services.worker.notify()
     return task_id
+
+
+def _user_id(call: Call, value: str) -> str:
+    call.services.layout.check_user_id(check_id("user_id", value))
+    return value
 
 
 def _account(call: Call, role: Role) -> str:

@@ -1,4 +1,4 @@
-"""Routes of files: read, list, stat, delete, reindex and the consistency check."""
+"""Routes of files: read, write, list, stat, delete, reindex and the consistency check."""
 
 from sqlite3 import Connection
 
@@ -7,14 +7,22 @@ from starlette.responses import Response
 from resilient_ov.domain.namespace import VikingUri
 from resilient_ov.embedded import bodies, files, tasks, tree
 from resilient_ov.embedded.context import DataCall
-from resilient_ov.embedded.errors import Json, invalid_argument, permission_denied
-from resilient_ov.embedded.files import ABSTRACT, OVERVIEW
+from resilient_ov.embedded.errors import Json, invalid_argument
+from resilient_ov.embedded.files import ABSTRACT, OVERVIEW, Entry, Shelf
 from resilient_ov.embedded.replies import Stopwatch, ok
 from resilient_ov.embedded.tasks import Status
 
 
 def _resolve(call: DataCall, text: str) -> VikingUri:
     return call.services.layout.resolve(call.caller, text)
+
+
+def _target(call: DataCall, text: str) -> VikingUri:
+    return call.services.layout.resolve_target(call.caller, text)
+
+
+def _shelf(call: DataCall) -> Shelf:
+    return call.services.layout.shelf(call.caller)
 
 
 def _tree(call: DataCall) -> tree.Tree:
@@ -45,7 +53,7 @@ async def _note(call: DataCall, name: str) -> Response:
     def work(db: Connection) -> str:
         entry = _tree(call).stat(db, uri)
         directory = uri if entry.is_directory else VikingUri(uri.segments[:-1])
-        row = files.read(db, call.caller.account, directory.child(name))
+        row = files.read(db, _shelf(call), directory.child(name))
         return _not_ready(directory) if row is None else row["content"]
 
     return ok(await call.unit(work))
@@ -56,7 +64,11 @@ async def ls(call: DataCall) -> Response:
     query = bodies.parse_query(bodies.UriQuery, call.query)
     uri = _resolve(call, query.uri)
     entries = await call.unit(lambda db: _tree(call).entries(db, uri))
-    limit = query.node_limit if query.node_limit and query.node_limit > 0 else len(entries)
+    return _listed(entries, query.node_limit)
+
+
+def _listed(entries: list[Entry], node_limit: int | None) -> Response:
+    limit = node_limit if node_limit and node_limit > 0 else len(entries)
     shown = [
         tree.entry_view(entry, _not_ready(entry.uri) if entry.is_directory else "")
         for entry in entries[:limit]
@@ -71,20 +83,17 @@ async def stat(call: DataCall) -> Response:
 
 
 async def delete(call: DataCall) -> Response:
-    """DELETE /fs: a memory file or, with `recursive`, a directory of memories."""
+    """DELETE /fs: a file or, with `recursive`, a directory; which ones, the profile says."""
     query = bodies.parse_query(bodies.UriQuery, call.query)
-    uri = _resolve(call, query.uri)
-    if "memories" not in uri.segments:
-        raise permission_denied(
-            f"Only memories can be deleted through the file system: {uri}", {"resource": str(uri)}
-        )
+    uri = _target(call, query.uri)
+    call.services.layout.check_change(call.caller, uri)
 
     def work(db: Connection) -> Response:
         account = call.caller.account
         entry = _tree(call).stat(db, uri)
         if entry.is_directory and not query.recursive:
             raise invalid_argument(f"Directory needs recursive=true: {uri}")
-        count = files.delete(db, account, uri)
+        count = files.delete(db, _shelf(call), uri)
         new = tasks.NewTask(account, call.caller.user, "fs_delete", str(uri))
         task_id = tasks.create(db, new)
         tasks.set_status(db, task_id, Status.COMPLETED, result={"deleted": count})
@@ -93,11 +102,38 @@ async def delete(call: DataCall) -> Response:
     return await call.unit(work)
 
 
+async def write(call: DataCall) -> Response:
+    """POST /content/write: put a file; profile namespace only."""
+    raw = await call.json()
+    body = bodies.parse(bodies.Write, raw)
+    bodies.check_texts(raw)
+    uri = _target(call, body.uri)
+    call.services.layout.check_change(call.caller, uri)
+    shelf = _shelf(call)
+
+    def work(db: Connection) -> Response:
+        tree.check_writable(db, _tree(call), uri)
+        existed = files.read(db, shelf, uri) is not None
+        files.write(db, shelf, uri, body.content, [])
+        files.renew_notes(db, shelf, [uri])
+        return ok({"uri": str(uri), "created": not existed, "size": len(body.content.encode())})
+
+    return await call.unit(work)
+
+
+async def fs_tree(call: DataCall) -> Response:
+    """GET /fs/tree: everything below a directory; profile namespace only."""
+    query = bodies.parse_query(bodies.UriQuery, call.query)
+    uri = _resolve(call, query.uri)
+    entries = await call.unit(lambda db: _tree(call).descendants(db, uri))
+    return _listed(entries, query.node_limit)
+
+
 async def reindex(call: DataCall) -> Response:
     """POST /content/reindex: build the search index of a subtree anew."""
     watch = Stopwatch("content.reindex")
-    uri = _resolve(call, bodies.parse(bodies.UriBody, await call.json()).uri)
-    count = await call.unit(lambda db: files.reindex(db, call.caller.account, uri))
+    uri = _target(call, bodies.parse(bodies.UriBody, await call.json()).uri)
+    count = await call.unit(lambda db: files.reindex(db, _shelf(call), uri))
     queue: Json = {"processed": 0, "requeue_count": 0, "error_count": 0, "errors": []}
     return ok(
         {
@@ -119,17 +155,17 @@ async def reindex(call: DataCall) -> Response:
 
 async def consistency(call: DataCall) -> Response:
     """POST /system/consistency: which files of a subtree a search cannot find."""
-    uri = _resolve(call, bodies.parse(bodies.UriBody, await call.json()).uri)
+    uri = _target(call, bodies.parse(bodies.UriBody, await call.json()).uri)
 
     def work(db: Connection) -> Response:
-        account = call.caller.account
-        missing = files.missing_from_index(db, account, uri)
+        shelf = _shelf(call)
+        missing = files.missing_from_index(db, shelf, uri)
         return ok(
             {
                 "ok": not missing,
-                "expected_count": len(files.below(db, account, uri)),
+                "expected_count": len(files.below(db, shelf, uri)),
                 "missing_record_count": len(missing),
-                "missing_records": [str(files.uri_of(path)) for path in missing],
+                "missing_records": [str(each) for each in missing],
                 "missing_records_truncated": False,
             }
         )

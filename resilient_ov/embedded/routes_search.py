@@ -34,13 +34,17 @@ async def search_route(call: DataCall) -> Response:
 
 async def _found(call: DataCall, body: bodies.Find) -> Json:
     plan = search.check(body, _roots(call, body.target_uri))
-    return await call.unit(lambda db: search.run(db, call.caller.account, plan))
+    layout, caller = call.services.layout, call.caller
+    shelf = layout.shelf(caller)
+    return await call.unit(
+        lambda db: search.run(db, shelf, plan, lambda uri: layout.type_of(caller, uri))
+    )
 
 
 def _roots(call: DataCall, target: str | list[str]) -> list[VikingUri]:
     texts = [target] if isinstance(target, str) else target
     layout = call.services.layout
-    targets = [layout.resolve(call.caller, text) for text in texts if text]
+    targets = [layout.resolve_target(call.caller, text) for text in texts if text]
     return targets or layout.search_roots(call.caller)
 
 

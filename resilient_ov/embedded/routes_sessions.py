@@ -1,12 +1,13 @@
 """Routes of sessions, messages, commits and archives."""
 
-from sqlite3 import Connection
+from collections.abc import Sequence
+from sqlite3 import Connection, Row
 
 from starlette.responses import Response
 
-from resilient_ov.embedded import archives, bodies, sessions
+from resilient_ov.embedded import archives, bodies, session_views, sessions
 from resilient_ov.embedded.context import DataCall, telemetry
-from resilient_ov.embedded.errors import not_found_short, unimplemented
+from resilient_ov.embedded.errors import Json, not_found_short, unimplemented
 from resilient_ov.embedded.layout import check_session_id
 from resilient_ov.embedded.replies import Stopwatch, ok, ok_short
 
@@ -15,8 +16,7 @@ async def create(call: DataCall) -> Response:
     """POST /sessions: 409 when it exists; no id or an empty one is generated."""
     body = bodies.parse(bodies.SessionCreate, await call.json())
     bodies.check_texts(body.session_id)
-    if body.auto_commit_policy is not None:
-        raise unimplemented("auto_commit_policy")
+    _check_supported(call, body)
     policy = sessions.check_policy(body.memory_policy)
     key = call.session(body.session_id or sessions.new_session_id())
     uri = call.session_uri(key)
@@ -24,7 +24,8 @@ async def create(call: DataCall) -> Response:
 
     def work(db: Connection) -> Response:
         sessions.create(db, key, policy=policy, extraction=body.memory_extraction_config)
-        return ok(sessions.summary(sessions.require(db, key), uri, call.user_view))
+        row = sessions.require(db, key)
+        return ok(session_views.summary(row, uri, call.user_view) | _participants(call, row))
 
     return await call.unit(work)
 
@@ -40,7 +41,7 @@ async def get(call: DataCall) -> Response:
         row = sessions.ensure(db, key) if makes else sessions.find(db, key)
         if row is None:
             raise not_found_short(f"Session {key.session_id} not found")
-        return ok(sessions.metadata(db, row, uri, call.user_view))
+        return ok(_metadata(call, db, row, uri))
 
     return await call.unit(work)
 
@@ -65,6 +66,7 @@ async def list_all(call: DataCall) -> Response:
 async def delete(call: DataCall) -> Response:
     """DELETE /sessions/{id}: what was extracted from it stays."""
     key = call.session()
+    call.services.layout.check_session_delete(call.caller)
     await call.unit(lambda db: sessions.delete(db, key))
     return ok({"session_id": key.session_id})
 
@@ -72,15 +74,14 @@ async def delete(call: DataCall) -> Response:
 async def configure(call: DataCall) -> Response:
     """PATCH /sessions/{id}/config: the extraction settings."""
     body = bodies.parse(bodies.SessionConfig, await call.json())
-    if body.auto_commit_policy is not None:
-        raise unimplemented("auto_commit_policy")
+    _check_supported(call, body)
     key = call.session()
 
     def work(db: Connection) -> Response:
         row = sessions.require(db, key)
         if body.memory_extraction_config is not None:
             row = sessions.configure(db, key, body.memory_extraction_config)
-        return ok(sessions.metadata(db, row, call.session_uri(key), call.user_view))
+        return ok(_metadata(call, db, row, call.session_uri(key)))
 
     return await call.unit(work)
 
@@ -89,7 +90,10 @@ async def add_message(call: DataCall) -> Response:
     """POST /sessions/{id}/messages: append one; the session is made when missing."""
     watch = Stopwatch("session.add_message")
     raw = await call.json()
-    body = bodies.parse(bodies.Message, raw)
+    shares = call.services.layout.shares_sessions
+    body: bodies.AnyMessage = (
+        bodies.parse(bodies.RoleMessage, raw) if shares else bodies.parse(bodies.Message, raw)
+    )
     result = await _add(call, raw, [body])
     result.pop("added")
     return ok(result, telemetry=telemetry(body.telemetry, watch))
@@ -99,16 +103,25 @@ async def add_batch(call: DataCall) -> Response:
     """POST /sessions/{id}/messages/batch: append all or, after a refusal, none."""
     watch = Stopwatch("session.add_messages")
     raw = await call.json()
-    body = bodies.parse(bodies.MessageBatch, raw)
+    shares = call.services.layout.shares_sessions
+    body: bodies.RoleMessageBatch | bodies.MessageBatch = (
+        bodies.parse(bodies.RoleMessageBatch, raw)
+        if shares
+        else bodies.parse(bodies.MessageBatch, raw)
+    )
     result = await _add(call, raw, body.messages)
     return ok(result, telemetry=telemetry(body.telemetry, watch))
 
 
-async def _add(call: DataCall, raw: object, messages: list[bodies.Message]) -> dict[str, object]:
+async def _add(
+    call: DataCall, raw: object, messages: Sequence[bodies.AnyMessage]
+) -> dict[str, object]:
     bodies.check_texts(raw)
     key = call.session()
     check_session_id(call.session_uri(key), key.session_id)
-    return await call.unit(lambda db: sessions.add_messages(db, key, messages))
+    layout = call.services.layout
+    said = [layout.said(call.caller, key.session_id, message) for message in messages]
+    return await call.unit(lambda db: sessions.add_messages(db, key, said))
 
 
 async def commit(call: DataCall) -> Response:
@@ -146,3 +159,20 @@ async def archive(call: DataCall) -> Response:
     key = call.session()
     name = call.param("archive_id")
     return ok(await call.unit(lambda db: archives.read(db, key, name)))
+
+
+def _check_supported(call: DataCall, body: bodies.SessionCreate | bodies.SessionConfig) -> None:
+    """Raise 501 for what is asked for and not here, instead of ignoring it."""
+    if body.auto_commit_policy is not None:
+        raise unimplemented("auto_commit_policy")
+    wanted = (body.acl, body.participant_user_ids, body.participant_agent_ids)
+    if call.services.layout.shares_sessions and any(each is not None for each in wanted):
+        raise unimplemented("Access to a session by its participants only (participant ACL)")
+
+
+def _participants(call: DataCall, row: Row) -> Json:
+    return session_views.participants(row) if call.services.layout.shares_sessions else {}
+
+
+def _metadata(call: DataCall, db: Connection, row: Row, uri: str) -> Json:
+    return session_views.metadata(db, row, uri, call.user_view) | _participants(call, row)

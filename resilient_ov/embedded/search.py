@@ -1,21 +1,23 @@
-"""Search over memory files: full-text candidates, scored, filtered and cut to the limit.
+"""Search over files: full-text candidates, scored, filtered and cut to the limit.
 
 Functions take the open connection and run inside the caller's transaction.
 """
 
 import json
 import sqlite3
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, cast
 
-from resilient_ov.domain.namespace import VikingUri
+from resilient_ov.domain.namespace import MEMORIES, VikingUri
 from resilient_ov.embedded import files
 from resilient_ov.embedded.bodies import Find
 from resilient_ov.embedded.errors import Json, invalid_argument, unimplemented
+from resilient_ov.embedded.files import Shelf
 from resilient_ov.embedded.terms import UNRELATED, named_categories, score, terms
 
-_CONTEXT_TYPES = ("memory", "resource", "skill")
+MEMORY, RESOURCE, SKILL = _CONTEXT_TYPES = ("memory", "resource", "skill")
 _MAX_QUERY_TERMS = 256
 
 
@@ -36,7 +38,7 @@ class Plan:
     threshold: float | None
     levels: AbstractSet[int] | None
     tags: AbstractSet[str]
-    wants_memories: bool
+    types: AbstractSet[str]
     reads_content: bool
 
     def wants(self, row: sqlite3.Row) -> bool:
@@ -67,45 +69,58 @@ def check(body: Find, roots: list[VikingUri]) -> Plan:
         threshold=body.score_threshold,
         levels=_levels(body.level),
         tags=frozenset(body.tags or []),
-        wants_memories="memory" in _context_types(body.context_type),
+        types=frozenset(_context_types(body.context_type)),
         reads_content=body.read_content,
     )
 
 
-def run(db: sqlite3.Connection, account: str, plan: Plan) -> Json:
-    """The result of a search: sorted by score, at most `limit` hits."""
-    hits = _hits(db, account, plan) if plan.wants_memories else []
-    return {"memories": hits, "resources": [], "skills": [], "total": len(hits)}
+def run(
+    db: sqlite3.Connection, shelf: Shelf, plan: Plan, type_of: Callable[[VikingUri], str]
+) -> Json:
+    """The result of a search: sorted by score, at most `limit` hits of the wanted types."""
+    hits = _hits(db, shelf, plan, type_of)
+    lists = {
+        name: [hit for hit in hits if hit["context_type"] == kind]
+        for name, kind in (("memories", MEMORY), ("resources", RESOURCE), ("skills", SKILL))
+    }
+    return lists | {"total": len(hits)}
 
 
-def _hits(db: sqlite3.Connection, account: str, plan: Plan) -> list[Json]:
+def _hits(
+    db: sqlite3.Connection, shelf: Shelf, plan: Plan, type_of: Callable[[VikingUri], str]
+) -> list[Json]:
     query = frozenset(sorted(terms(plan.query))[:_MAX_QUERY_TERMS])
     takes_unrelated = plan.threshold is None or plan.threshold < UNRELATED
     takes_all = takes_unrelated or bool(named_categories(query))
     scored: dict[str, tuple[float, sqlite3.Row]] = {}
     for root in plan.roots:
         rows = (
-            files.below(db, account, root)
+            files.everything(db, shelf, root)
             if takes_all
-            else files.matching(db, account, root, query)
+            else files.matching(db, shelf, root, query)
         )
         for row in filter(plan.wants, rows):
-            document = frozenset(row["tokens"].split())
-            scored[row["path"]] = (score(query, document, category_of(row["path"])), row)
+            if type_of(files.uri_of(row)) in plan.types:
+                document = frozenset(row["tokens"].split())
+                scored[row["path"]] = (score(query, document, category_of(row)), row)
     ranked = sorted(scored.values(), key=lambda hit: (-hit[0], -hit[1]["level"], hit[1]["path"]))
     above = [hit for hit in ranked if plan.threshold is None or hit[0] > plan.threshold]
-    return [_view(row, value, plan) for value, row in above[: plan.limit]]
+    return [
+        _view(row, value, plan, type_of(files.uri_of(row))) for value, row in above[: plan.limit]
+    ]
 
 
-def category_of(path: str) -> str:
+def category_of(row: sqlite3.Row) -> str:
     """The first segment after `memories/`; `profile.md` is `profile`."""
-    segments = path.split("/")
-    below = segments[segments.index("memories") + 1 :]
+    segments = files.uri_of(row).segments
+    if MEMORIES not in segments:
+        return segments[-1].removesuffix(".md")
+    below = segments[segments.index(MEMORIES) + 1 :]
     return below[0].removesuffix(".md") if below else ""
 
 
-def _view(row: sqlite3.Row, value: float, plan: Plan) -> Json:
-    hit = files.view(row) | {"score": value}
+def _view(row: sqlite3.Row, value: float, plan: Plan, context_type: str) -> Json:
+    hit = files.view(row, context_type) | {"score": value}
     return hit | {"content": row["content"]} if plan.reads_content else hit
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from resilient_ov.embedded.bodies import Message
+from resilient_ov.domain.namespace import Participants
 from resilient_ov.embedded.clock import now_millis
 from resilient_ov.embedded.errors import Json, already_exists, invalid_argument, not_found
-from resilient_ov.embedded.lines import store_form
+from resilient_ov.embedded.lines import Said, store_form
 
 MEMORY_TYPES = ("entities", "events", "identity", "preferences", "profile", "soul")
 LIVE = 0
@@ -21,13 +21,6 @@ LIVE = 0
 
 _POLICY_KEYS = ("memory_types", "peer", "self", "working_memory")
 _DEFAULT_EXTRACTION: Json = {"events": {"tags": []}}
-_NO_TOKENS = {
-    "prompt_tokens": 0,
-    "completion_tokens": 0,
-    "total_tokens": 0,
-    "cached_tokens": 0,
-    "reasoning_tokens": 0,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +31,7 @@ class SessionKey:
     owner: str
     session_id: str
     user: str
+    agent: str = ""
 
 
 def new_session_id() -> str:
@@ -135,10 +129,13 @@ def list_all(db: sqlite3.Connection, account: str, owner: str) -> list[sqlite3.R
     ).fetchall()
 
 
-def add_messages(db: sqlite3.Connection, key: SessionKey, messages: list[Message]) -> Json:
+def add_messages(db: sqlite3.Connection, key: SessionKey, messages: list[Said]) -> Json:
     """Append messages, making the session when it is missing; nothing is deduplicated."""
     row = ensure(db, key)
     stored = [store_form(message, key.session_id) for message in messages]
+    joined = participants(row)
+    for said in messages:
+        joined = joined.joined_by(said.message.role, said.actor)
     db.executemany(
         "INSERT INTO messages (session, line, tokens) VALUES (?, ?, ?)",
         [(row["id"], line, tokens) for line, tokens in stored],
@@ -147,8 +144,17 @@ def add_messages(db: sqlite3.Connection, key: SessionKey, messages: list[Message
         now = now_millis()
         db.execute(
             """UPDATE sessions SET total_messages = total_messages + ?, updated_at = ?,
-                 pending_tokens = pending_tokens + ?, last_message_at = ? WHERE id = ?""",
-            (len(stored), now, sum(tokens for _, tokens in stored), now, row["id"]),
+                 pending_tokens = pending_tokens + ?, last_message_at = ?, user_ids = ?,
+                 agent_ids = ? WHERE id = ?""",
+            (
+                len(stored),
+                now,
+                sum(tokens for _, tokens in stored),
+                now,
+                json.dumps(joined.user_ids),
+                json.dumps(joined.agent_ids),
+                row["id"],
+            ),
         )
     return {
         "session_id": key.session_id,
@@ -156,6 +162,13 @@ def add_messages(db: sqlite3.Connection, key: SessionKey, messages: list[Message
         "added": len(stored),
         "pending_tokens": require(db, key)["pending_tokens"],
     }
+
+
+def participants(row: sqlite3.Row) -> Participants:
+    """Who said something in the session so far."""
+    return Participants(
+        user_ids=tuple(json.loads(row["user_ids"])), agent_ids=tuple(json.loads(row["agent_ids"]))
+    )
 
 
 def live_count(db: sqlite3.Connection, session: int) -> int:
@@ -215,45 +228,3 @@ def _enabled(policy: Json, name: str, *, default: bool) -> bool:
     if not isinstance(value, bool):
         raise invalid_argument(f'memory_policy.{name} must be {{"enabled": true|false}}')
     return value
-
-
-def summary(row: sqlite3.Row, uri: str, user: Json) -> Json:
-    """What creation answers."""
-    return {
-        "session_id": row["session_id"],
-        "uri": uri,
-        "user": user,
-        "auto_commit_policy": None,
-        "memory_extraction_config": json.loads(row["extraction_config"]),
-    }
-
-
-def metadata(db: sqlite3.Connection, row: sqlite3.Row, uri: str, user: Json) -> Json:
-    """The session's metadata; `message_count` counts live messages, `total_message_count` all."""
-    extracted = {"total": row["memories"]}
-    if row["memories"]:
-        extracted["memory_write"] = row["memories"]
-    return {
-        "session_id": row["session_id"],
-        "created_at": row["created_at"],
-        "updated_at": row["updated_at"],
-        "created_by_account_id": row["account"],
-        "created_by_user_id": row["created_by"],
-        "message_count": live_count(db, row["id"]),
-        "commit_count": row["commits"],
-        "memories_extracted": extracted,
-        "last_commit_at": row["last_commit_at"],
-        "llm_token_usage": dict(_NO_TOKENS),
-        "embedding_token_usage": {"total_tokens": 0},
-        "pending_tokens": row["pending_tokens"],
-        "keep_recent_count": row["keep_recent"],
-        "retention_mode": "",
-        "keep_recent_turn_count": 0,
-        "retained_message_token_budget": 0,
-        "min_raw_tail_steps": 1,
-        "memory_policy": json.loads(row["policy"]),
-        "last_message_at": row["last_message_at"],
-        "last_auto_commit_at": "",
-        "last_idle_commit_accepted_at": "",
-        "total_message_count": row["total_messages"],
-    } | summary(row, uri, user)

@@ -15,7 +15,7 @@ class EmbeddedSettings:
 
     Attributes:
         data_dir: folder of the database; two servers must not share one.
-        profile: the wire it speaks. Default "0.5".
+        profile: the wire it speaks; a folder keeps the one it was made with. Default "0.5".
         auth: how callers are identified. Default trusted.
         root_key: the server's key; required for `trusted` and `api_key`, refused for `dev`.
         extraction_delay_s: how long one extraction takes at least, 0..3600. A real server takes
@@ -30,8 +30,6 @@ class EmbeddedSettings:
     extraction_delay_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.profile is not ServerProfile.V0_5:
-            raise ValueError('profile: only "0.5" is in this version of the embedded server')
         if self.auth is AuthMode.DEV and self.root_key is not None:
             raise ValueError("root_key: must be absent with auth 'dev', where no key is checked")
         if self.auth is not AuthMode.DEV and not self.root_key:

@@ -53,8 +53,10 @@ def score(query: AbstractSet[str], document: AbstractSet[str], category: str) ->
     """How related a memory is to a query: `UNRELATED` for not at all, else above it and below 1.
 
     A query that names the memory's category is related to all of the category, as it would be
-    for an embedding.
+    for an embedding; but nothing is related to a text without words.
     """
+    if not document:
+        return UNRELATED
     common = len(query & document)
     cosine = common / math.sqrt(len(query) * len(document)) if common else 0.0
     named = _CATEGORY_WEIGHT if query & _CATEGORY_WORDS.get(category, frozenset()) else 0.0

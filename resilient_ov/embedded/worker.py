@@ -11,7 +11,7 @@ import logging
 import sqlite3
 from contextlib import suppress
 
-from resilient_ov.domain.namespace import VikingUri, archive_name
+from resilient_ov.domain.namespace import NamespacePolicy, VikingUri, archive_name
 from resilient_ov.embedded import accounts, archives, extraction, files, sessions, tasks
 from resilient_ov.embedded.archives import ArchiveState
 from resilient_ov.embedded.auth import Caller, Role
@@ -98,10 +98,11 @@ class Worker:
         lines = sessions.message_lines(db, row["session"], row["archive"])
         found = extraction.extract((json.loads(line["line"]) for line in lines), types=types)
         kept = [memory for memory in found if _is_enabled(policy, memory)]
-        caller = Caller(Role.USER, row["account"], row["user"])
+        caller = self._owner(db, row)
         event_tags = json.loads(session["extraction_config"]).get("events", {}).get("tags", [])
         written = [self._remember(db, caller, memory, event_tags) for memory in kept]
-        files.renew_notes(db, caller.account, written)
+        if written:
+            files.renew_notes(db, self._layout.shelf(caller), written)
         archives.set_state(db, row["session"], row["archive"], ArchiveState.DONE)
         db.execute(
             "UPDATE sessions SET memories = memories + ? WHERE id = ?", (len(kept), session["id"])
@@ -112,19 +113,26 @@ class Worker:
         where = {"session_id": name, "archive_uri": archive_uri, "memory_diff_uri": diff_uri}
         return where | _extraction_result(len(kept), types)
 
+    def _owner(self, db: sqlite3.Connection, row: sqlite3.Row) -> Caller:
+        """Whose memory the archive of a task becomes."""
+        user, agent = archives.memory_owner(db, row["session"], row["archive"])
+        policy = accounts.policy_of(db, row["account"]) or NamespacePolicy()
+        return Caller(Role.USER, row["account"], user, agent=agent, policy=policy)
+
     def _remember(
         self, db: sqlite3.Connection, caller: Caller, memory: Memory, event_tags: list[str]
     ) -> VikingUri:
         """Put one memory; returns where."""
-        uri = self._layout.memory_root(caller, memory.peer).child(*memory.segments)
+        uri = self._layout.memory_uri(caller, memory)
+        shelf = self._layout.shelf(caller)
         text = memory.text
         if memory.category == "profile":
-            old = files.read(db, caller.account, uri)
+            old = files.read(db, shelf, uri)
             text = extraction.merge_profile("" if old is None else old["content"], text)
         tags = [f"memory_type={memory.category}"]
         if memory.category == "events":
             tags += event_tags
-        files.write(db, caller.account, uri, text, tags)
+        files.write(db, shelf, uri, text, tags)
         return uri
 
 
@@ -157,11 +165,11 @@ def _extraction_result(written: int, types: list[str]) -> Json:
 def _delete_identity(db: sqlite3.Connection, row: sqlite3.Row) -> Json:
     account, user = row["account"], row["user"]
     if row["task_type"] == "user_delete":
-        files.delete(db, account, VikingUri(("user", user)))
+        files.delete_owned(db, account, user)
         db.execute("DELETE FROM sessions WHERE account = ? AND owner = ?", (account, user))
         accounts.remove(db, account, user)
         return {"account_id": account, "user_id": user}
-    files.delete(db, account, VikingUri())
+    files.delete_owned(db, account, None)
     db.execute("DELETE FROM sessions WHERE account = ?", (account,))
     accounts.remove(db, account, None)
     return {"account_id": account}

@@ -32,6 +32,7 @@ import httpx
 
 from resilient_ov.domain.namespace import VikingUri
 from resilient_ov.embedded import EmbeddedSettings, create_app, files
+from resilient_ov.embedded.auth import Caller, Role
 from resilient_ov.embedded.context import Services
 from resilient_ov.settings.server import AuthMode
 
@@ -135,12 +136,14 @@ class Replayer:
 
     async def _remember(self, path: str, text: str) -> None:
         account = self.identity["X-OpenViking-Account"]
-        uri = VikingUri(("user", self.identity["X-OpenViking-User"], *path.split("/")))
+        user = self.identity["X-OpenViking-User"]
+        shelf = self.services.layout.shelf(Caller(Role.USER, account, user))
+        uri = VikingUri(("user", user, *path.split("/")))
         category = path.split("/")[path.split("/").index("memories") + 1]
 
         def put(db: sqlite3.Connection) -> None:
-            files.write(db, account, uri, text, [f"memory_type={category}"])
-            files.renew_notes(db, account, [uri])
+            files.write(db, shelf, uri, text, [f"memory_type={category}"])
+            files.renew_notes(db, shelf, [uri])
 
         await self.services.database.call(put)
 

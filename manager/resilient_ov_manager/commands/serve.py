@@ -147,7 +147,7 @@ def _check_folder(data: Path, profile: ServerProfile, auth: AuthMode, root_key: 
     except ValueError as error:
         raise CommandError(str(error)) from None
     try:
-        Database(data).close()
+        Database(data, profile).close()
     except RuntimeError as error:
         problem = str(error).removeprefix("data_dir: ")
         raise CommandError(f"--data {data}: {problem}", ExitCode.STORAGE) from None

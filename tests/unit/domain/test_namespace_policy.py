@@ -113,12 +113,12 @@ def _cases() -> list[tuple[str, str, str]]:
 def test_access_is_as_the_table_says(name: str, path: str, answer: str) -> None:
     text = f"viking://{path}"
     if answer in {OWN, "container"}:
-        place = resolve(POLICIES[name], ME, text)
+        place = resolve(POLICIES[name], ME, parse_uri(text))
         assert str(place.uri) == text
         assert (place.root is None) == (answer == "container")
     else:
         with pytest.raises(UnfitUriError if answer == UNFIT else InvisibleUriError) as caught:
-            resolve(POLICIES[name], ME, text)
+            resolve(POLICIES[name], ME, parse_uri(text))
         assert path == "" or path not in str(caught.value)
 
 
@@ -126,11 +126,13 @@ def test_access_is_as_the_table_says(name: str, path: str, answer: str) -> None:
 def test_a_container_is_no_target(name: str, path: str, answer: str) -> None:
     text = f"viking://{path}"
     if answer == OWN:
-        assert resolve_target(POLICIES[name], ME, text) == resolve(POLICIES[name], ME, text)
+        assert resolve_target(POLICIES[name], ME, parse_uri(text)) == resolve(
+            POLICIES[name], ME, parse_uri(text)
+        )
     else:
         unfit = answer in {UNFIT, "container"} or (name, path) in FOREIGN_CONTAINERS
         with pytest.raises(UnfitUriError if unfit else InvisibleUriError):
-            resolve_target(POLICIES[name], ME, text)
+            resolve_target(POLICIES[name], ME, parse_uri(text))
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -160,7 +162,7 @@ def test_visible_are_resources_sessions_and_the_two_own_roots(name: str) -> None
 def test_short_addresses_expand(name: str, short: str, which: int, rest: str) -> None:
     expanded = expand(POLICIES[name], ME, parse_uri(f"viking://{short}"))
     assert str(expanded) == f"viking://{ROOTS[name][which]}/{rest}"
-    assert resolve(POLICIES[name], ME, f"viking://{short}").uri == expanded
+    assert resolve(POLICIES[name], ME, parse_uri(f"viking://{short}")).uri == expanded
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -337,9 +339,8 @@ def test_expanding_is_stable_and_lands_in_an_own_root(
 def test_resolving_answers_with_something_visible_or_refuses(
     policy: NamespacePolicy, viewer: Viewer, segments: list[str]
 ) -> None:
-    text = str(VikingUri(tuple(map(str, segments))))
     try:
-        place = resolve(policy, viewer, text)
+        place = resolve(policy, viewer, VikingUri(tuple(map(str, segments))))
     except (UnfitUriError, InvisibleUriError):
         return
     assert place.root in visible_roots(policy, viewer) or (

@@ -6,6 +6,7 @@ from resilient_ov.embedded import archives, sessions, tasks
 from resilient_ov.embedded.archives import ArchiveState
 from resilient_ov.embedded.bodies import Message
 from resilient_ov.embedded.errors import ApiError
+from resilient_ov.embedded.lines import Said
 from resilient_ov.embedded.sessions import SessionKey
 
 KEY = SessionKey("acme", "alice", "s1", "alice")
@@ -13,7 +14,7 @@ KEY = SessionKey("acme", "alice", "s1", "alice")
 
 def _add(db: sqlite3.Connection, count: int) -> sqlite3.Row:
     sessions.add_messages(
-        db, KEY, [Message(role="user", content=f"message {n}") for n in range(count)]
+        db, KEY, [Said(Message(role="user", content=f"message {n}")) for n in range(count)]
     )
     return sessions.require(db, KEY)
 

@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from resilient_ov.embedded.database import Database
+from resilient_ov.settings.server import ServerProfile
+
+V0_5 = ServerProfile.V0_5
 
 
 def test_a_unit_that_raises_leaves_nothing(tmp_path: Path) -> None:
@@ -13,7 +16,7 @@ def test_a_unit_that_raises_leaves_nothing(tmp_path: Path) -> None:
         raise LookupError
 
     async def scenario() -> int:
-        database = Database(tmp_path)
+        database = Database(tmp_path, V0_5)
         with pytest.raises(LookupError):
             await database.call(half)
         count = await database.call(
@@ -27,7 +30,7 @@ def test_a_unit_that_raises_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_cancelled_caller_does_not_stop_its_unit(tmp_path: Path) -> None:
     async def scenario() -> int:
-        database = Database(tmp_path)
+        database = Database(tmp_path, V0_5)
         started, go_on = asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -52,8 +55,15 @@ def test_a_cancelled_caller_does_not_stop_its_unit(tmp_path: Path) -> None:
 
 
 def test_a_folder_serves_one_server_at_a_time(tmp_path: Path) -> None:
-    first = Database(tmp_path)
+    first = Database(tmp_path, V0_5)
     with pytest.raises(RuntimeError, match="another embedded server"):
-        Database(tmp_path)
+        Database(tmp_path, V0_5)
     first.close()
-    Database(tmp_path).close()
+    Database(tmp_path, V0_5).close()
+
+
+def test_a_folder_keeps_the_profile_it_was_made_with(tmp_path: Path) -> None:
+    Database(tmp_path, ServerProfile.NAMESPACE).close()
+    with pytest.raises(RuntimeError, match=r"made with profile namespace.*another folder"):
+        Database(tmp_path, V0_5)
+    Database(tmp_path, ServerProfile.NAMESPACE).close()

@@ -1,9 +1,10 @@
 import pytest
 
-from resilient_ov.domain.namespace import VikingUri
 from resilient_ov.embedded.auth import Caller, Role
 from resilient_ov.embedded.errors import ApiError
-from resilient_ov.embedded.layout import HomeLayout, check_session_id
+from resilient_ov.embedded.extraction import Memory
+from resilient_ov.embedded.layout import check_session_id
+from resilient_ov.embedded.layout_home import HomeLayout
 
 ALICE = Caller(Role.USER, "acme", "alice")
 LAYOUT = HomeLayout()
@@ -58,13 +59,8 @@ def test_peers_are_a_view() -> None:
         "viking://user/alice/peers",
     ]
     assert str(bobs[1]) == "viking://user/alice/peers/bob"
-    assert str(LAYOUT.memory_root(ALICE, "bob")) == "viking://user/alice/peers/bob/memories"
-
-
-def test_listings_show_the_own_home_and_the_way_to_it() -> None:
-    visible = [("user",), ("user", "alice"), ("user", "alice", "memories"), ("user", "bob")]
-    shown = [LAYOUT.is_visible(ALICE, VikingUri(segments)) for segments in visible]
-    assert shown == [True, True, True, False]
+    profile = LAYOUT.memory_uri(ALICE, Memory("profile", "x", "bob"))
+    assert str(profile) == "viking://user/alice/peers/bob/memories/profile.md"
 
 
 @pytest.mark.parametrize("session_id", ["..", "a/../b", "c:d", "."])

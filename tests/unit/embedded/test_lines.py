@@ -1,11 +1,11 @@
 import json
 
 from resilient_ov.embedded.bodies import Message
-from resilient_ov.embedded.lines import keep_newest, store_form, text_of, tokens_of
+from resilient_ov.embedded.lines import Said, keep_newest, store_form, text_of, tokens_of
 
 
 def _stored(**fields: object) -> dict[str, object]:
-    line, _ = store_form(Message.model_validate({"role": "user", **fields}), "s")
+    line, _ = store_form(Said(Message.model_validate({"role": "user", **fields})), "s")
     stored: dict[str, object] = json.loads(line)
     return stored
 
@@ -28,7 +28,7 @@ def test_secrets_are_replaced_in_every_part() -> None:
 
 
 def test_a_line_is_one_line() -> None:
-    line, _ = store_form(Message(role="user", content="a\nb\u2028c\x00😀"), "s")
+    line, _ = store_form(Said(Message(role="user", content="a\nb\u2028c\x00😀")), "s")
     assert "\n" not in line
     assert text_of(json.loads(line)) == "a\nb\u2028c\x00😀"
 

@@ -1,12 +1,16 @@
 import sqlite3
+from typing import Any
 
 import pytest
 
 from resilient_ov.domain.namespace import VikingUri
 from resilient_ov.embedded import files, search
+from resilient_ov.embedded.auth import Caller, Role
 from resilient_ov.embedded.bodies import Find
 from resilient_ov.embedded.errors import ApiError
+from resilient_ov.embedded.layout_home import HomeLayout
 
+SHELF = HomeLayout().shelf(Caller(Role.USER, "acme", "alice"))
 HOME = VikingUri(("user", "alice", "memories"))
 TEXTS = {
     "preferences/user/a.md": "User prefers concise technical explanations.",
@@ -20,14 +24,18 @@ TEXTS = {
 def memories(db: sqlite3.Connection) -> sqlite3.Connection:
     for path, text in TEXTS.items():
         tags = [f"memory_type={path.split('/')[0]}"]
-        files.write(db, "acme", HOME.child(*path.split("/")), text, tags)
-    files.renew_notes(db, "acme", [HOME.child(*path.split("/")) for path in TEXTS])
+        files.write(db, SHELF, HOME.child(*path.split("/")), text, tags)
+    files.renew_notes(db, SHELF, [HOME.child(*path.split("/")) for path in TEXTS])
     return db
+
+
+def _run(db: sqlite3.Connection, plan: search.Plan) -> dict[str, Any]:
+    return search.run(db, SHELF, plan, lambda _: search.MEMORY)
 
 
 def _names(db: sqlite3.Connection, query: str, *roots: VikingUri, **fields: object) -> list[str]:
     body = Find.model_validate({"query": query, "level": 2, **fields})
-    result = search.run(db, "acme", search.check(body, list(roots) or [HOME]))
+    result = _run(db, search.check(body, list(roots) or [HOME]))
     assert result["total"] == len(result["memories"])
     return [hit["uri"].split("/")[-1] for hit in result["memories"]]
 
@@ -67,7 +75,7 @@ def test_limits_levels_and_tags_filter(memories: sqlite3.Connection) -> None:
 
 def test_content_comes_on_request(memories: sqlite3.Connection) -> None:
     body = Find(query="tea", level=2, limit=1, read_content=True)
-    (hit,) = search.run(memories, "acme", search.check(body, [HOME]))["memories"]
+    (hit,) = _run(memories, search.check(body, [HOME]))["memories"]
     assert hit["content"] == hit["abstract"] == "User likes green tea."
 
 

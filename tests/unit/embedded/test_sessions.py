@@ -5,13 +5,14 @@ import pytest
 from resilient_ov.embedded import sessions
 from resilient_ov.embedded.bodies import Message
 from resilient_ov.embedded.errors import ApiError
+from resilient_ov.embedded.lines import Said
 from resilient_ov.embedded.sessions import SessionKey, check_policy
 
 KEY = SessionKey("acme", "alice", "s1", "alice")
 
 
 def _add(db: sqlite3.Connection, *texts: str) -> dict[str, object]:
-    messages = [Message(role="user", content=text) for text in texts]
+    messages = [Said(Message(role="user", content=text)) for text in texts]
     return sessions.add_messages(db, KEY, messages)
 
 

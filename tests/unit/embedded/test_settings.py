@@ -3,13 +3,12 @@ from pathlib import Path
 import pytest
 
 from resilient_ov.embedded.settings import EmbeddedSettings
-from resilient_ov.settings.server import AuthMode, ServerProfile
+from resilient_ov.settings.server import AuthMode
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"profile": ServerProfile.NAMESPACE, "root_key": "k"}, "profile:"),
         ({}, "root_key: required with auth 'trusted'"),
         ({"root_key": ""}, "root_key: required"),
         ({"auth": AuthMode.API_KEY}, "root_key: required with auth 'api_key'"),

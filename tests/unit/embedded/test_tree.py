@@ -7,7 +7,8 @@ from resilient_ov.embedded import archives, sessions
 from resilient_ov.embedded.auth import Caller, Role
 from resilient_ov.embedded.bodies import Message
 from resilient_ov.embedded.errors import ApiError
-from resilient_ov.embedded.layout import HomeLayout
+from resilient_ov.embedded.layout_home import HomeLayout
+from resilient_ov.embedded.lines import Said
 from resilient_ov.embedded.sessions import SessionKey
 from resilient_ov.embedded.tree import Tree
 
@@ -19,9 +20,9 @@ SESSION = parse_uri("viking://user/alice/sessions/s1")
 def session(db: sqlite3.Connection) -> sqlite3.Connection:
     """Session s1: one archive with "one", live "two" and "three"."""
     key = SessionKey("acme", "alice", "s1", "alice")
-    sessions.add_messages(db, key, [Message(role="user", content="one")])
+    sessions.add_messages(db, key, [Said(Message(role="user", content="one"))])
     archives.commit(db, key, 0, str)
-    later = [Message(role="user", content=text) for text in ("two", "three")]
+    later = [Said(Message(role="user", content=text)) for text in ("two", "three")]
     sessions.add_messages(db, key, later)
     return db
 
