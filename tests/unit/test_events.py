@@ -1,4 +1,6 @@
+import copy
 import dataclasses
+import pickle
 import typing
 from enum import StrEnum
 
@@ -70,6 +72,12 @@ def test_the_hand_written_constructor_stores_every_field():
     assert dataclasses.replace(event, attempts=7).attempts == 7
     with pytest.raises(dataclasses.FrozenInstanceError):
         event.attempts = 2
+
+
+def test_an_operation_finished_is_compared_copied_and_pickled_by_its_fields():
+    event = operation(attempts=3, request_id="r1")
+    assert copy.copy(event) == pickle.loads(pickle.dumps(event)) == event
+    assert event != operation(attempts=2, request_id="r1")
 
 
 @pytest.mark.parametrize(("attempts", "retries"), [(0, 0), (1, 0), (3, 2)])
