@@ -212,10 +212,13 @@ def test_a_wrong_input_is_told(
     assert key is None or not key.strip() or key not in told
 
 
-def test_a_profile_that_is_not_built_yet_is_told(port: int) -> None:
-    code, told = run(f"--port={port}", "--profile=namespace")
-    assert code == 2
-    assert "profile" in told
+def test_a_folder_of_another_profile_is_told(start: Start) -> None:
+    process = start("--data=kept", "--profile=namespace")
+    process.terminate()
+    assert "profile namespace" in process.communicate(timeout=20)[1]
+    code, told = run(f"--port={free_port()}", "--data=kept")
+    assert code == 4
+    assert "--data kept: it was made with profile namespace" in told
 
 
 def test_without_the_extra_it_names_it(monkeypatch: pytest.MonkeyPatch) -> None:

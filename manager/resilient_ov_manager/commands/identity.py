@@ -11,7 +11,7 @@ import typer
 from resilient_ov_manager.terminal import CommandError, out
 
 if TYPE_CHECKING:
-    from resilient_ov.settings import AuthSettings
+    from resilient_ov.settings import Settings
 
 
 def identity(
@@ -40,34 +40,31 @@ def identity(
     from rich.text import Text
 
     from resilient_ov.domain.errors import OpenVikingScopeError
-    from resilient_ov.domain.identity import (
-        openviking_user,
-        scope,
-        session_hash,
-        session_id,
-        user_hash,
-    )
+    from resilient_ov.domain.identity import scope, session_hash, session_id, user_hash
     from resilient_ov.settings import AuthMode
+    from resilient_ov.usecases.addressing import identity_of
 
-    auth = _auth(account, config)
+    settings = _settings(account, config)
+    auth = settings.auth
     try:
         owner = scope(auth.scope_account, user, agent)
+        told = identity_of(settings, owner)
         session = None if thread is None else session_id(owner, thread)
     except OpenVikingScopeError as error:
         raise CommandError(error.problem) from None
 
-    hashed = openviking_user(owner)
-    rows = [("OpenViking user", hashed)]
-    if session is not None:
-        rows.append(("session", session))
-    rows.append(("user in logs", user_hash(hashed)))
-    if session is not None:
-        rows.append(("session in logs", session_hash(session)))
-    rows.append(("account in logs", auth.alias))
+    hashed = told.user or ""
+    rows = [("OpenViking user", hashed), ("OpenViking agent", told.agent), ("session", session)]
+    rows += [
+        ("user in logs", user_hash(hashed)),
+        ("session in logs", None if session is None else session_hash(session)),
+        ("account in logs", auth.alias),
+    ]
     console = out()
     for name, value in rows:
-        # A hash that is cut or wrapped cannot be copied.
-        console.print(Text.assemble((f"{name:<18}", "dim"), value), soft_wrap=True)
+        if value is not None:
+            # A hash that is cut or wrapped cannot be copied.
+            console.print(Text.assemble((f"{name:<18}", "dim"), value), soft_wrap=True)
     if account is None and config is None:
         console.print(
             "\nFor OpenViking's account 'default'. The account is part of every id:"
@@ -82,7 +79,7 @@ def identity(
         )
 
 
-def _auth(account: str | None, config: Path | None) -> "AuthSettings":
+def _settings(account: str | None, config: Path | None) -> "Settings":
     from resilient_ov_manager.config_file import load_config_file
     from resilient_ov_manager.host_config import ConfigError, parse_config
 
@@ -92,14 +89,14 @@ def _auth(account: str | None, config: Path | None) -> "AuthSettings":
         # An address is required, but nothing is asked there.
         raw = {"base_url": "http://localhost", "auth_mode": "dev", "account": account}
         try:
-            return parse_config(raw).auth
+            return parse_config(raw)
         except ConfigError:
             raise CommandError(
                 "--account: must be 1..255 of A-Z a-z 0-9 _ . @ - and must not begin with _."
                 " Write it as in the configuration"
             ) from None
     try:
-        return parse_config(load_config_file(config)).auth
+        return parse_config(load_config_file(config))
     except ConfigError as error:
         raise CommandError(f"{config}: {error}") from None
     except ValueError as error:

@@ -63,7 +63,7 @@ def serve(
     url = _url(host, port)
     root_key, key_source = _root_key(auth, root_key_env)
     _check_address(host, port, auth)
-    _check_folder(data, profile, auth, root_key)
+    _check_folder(data, profile)
 
     from resilient_ov.embedded.serve import serve as run
 
@@ -135,17 +135,12 @@ def _bind(family: int, kind: int, protocol: int, address: Any) -> None:
                 raise
 
 
-def _check_folder(data: Path, profile: ServerProfile, auth: AuthMode, root_key: str | None) -> None:
+def _check_folder(data: Path, profile: ServerProfile) -> None:
     """Open and close the database once, because the server itself would only log what is wrong."""
     import sqlite3
 
     from resilient_ov.embedded.database import Database
-    from resilient_ov.embedded.settings import EmbeddedSettings
 
-    try:
-        EmbeddedSettings(data_dir=data, profile=profile, auth=auth, root_key=root_key)
-    except ValueError as error:
-        raise CommandError(str(error)) from None
     try:
         Database(data, profile).close()
     except RuntimeError as error:

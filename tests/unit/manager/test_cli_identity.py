@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from resilient_ov_manager import config_rules
 from resilient_ov_manager.cli import app
 
 RESEARCHER = "df_23a14cca9168155c1ac426d7ccb1b32c800dad10"
@@ -75,6 +76,18 @@ def test_under_api_keys_the_user_is_said_to_come_from_the_key(tmp_path: Path) ->
         "base_url: https://ov.example\nauth_mode: api_key\nowner_user_id: alice\n",
     )
     assert "from the key" in run("--user", "alice", "--config", config)[1]
+
+
+def test_on_profile_namespace_the_agent_travels_beside_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config_rules, "NOT_IN_THIS_VERSION", ())
+    config = written(
+        tmp_path, "base_url: https://ov.example\naccount: deerflow\nserver_profile: namespace\n"
+    )
+    shown = rows(run("--user", "alice", "--agent", "researcher", "--config", config)[1])
+    assert shown["OpenViking user"] == "df_3d74e0081e9be3777ce0e498619bf014e950184a"
+    assert shown["OpenViking agent"] == "researcher"
 
 
 @pytest.mark.parametrize(
