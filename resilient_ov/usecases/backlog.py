@@ -188,11 +188,13 @@ class Backlog:
                 h.target.session_id == session_id for h in self._unread
             )
 
-    def sending(self, session_id: str) -> bool:
-        """Tell whether the session is being delivered right now."""
+    def moving(self, session_id: str, now_s: float) -> bool:
+        """Tell whether the session is being delivered, or is about to be."""
         with self._lock:
             waiting = self._sessions.get(session_id)
-            return waiting is not None and waiting.sending
+            if waiting is not None and (waiting.sending or waiting.due_s <= now_s):
+                return True
+            return any(h.target.session_id == session_id for h in self._unread)
 
     def depth(self) -> Depth:
         """Return how much waits."""

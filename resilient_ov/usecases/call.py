@@ -6,44 +6,31 @@ between; nothing here knows a single operation by name, the table does.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from resilient_ov import events
-from resilient_ov.domain.exchange import Answer, Command, Evidence, Failure, FailureKind, Success
+from resilient_ov.domain.exchange import Answer, Command, Failure, Success
 from resilient_ov.domain.identity import session_hash, user_hash
 from resilient_ov.domain.ports import Attempt, Clock, Dice
 from resilient_ov.operations import OPERATIONS
-from resilient_ov.policy.classify import Action, AttemptOutcome, Decision, classify
+from resilient_ov.policy.classify import Action, classify
 from resilient_ov.policy.permits import Gate, Permit
-from resilient_ov.policy.refusals import (
-    Change,
-    Refusal,
-    RefusalReason,
-    RetryBudgetSpent,
-)
-from resilient_ov.policy.rules import OperationRule
-from resilient_ov.usecases.failures import error_of
-from resilient_ov.usecases.steps import Flow, send, wait
+from resilient_ov.policy.refusals import Change, Refusal, RefusalReason, RetryBudgetSpent
+from resilient_ov.usecases.progress import AttemptSeries, Progress, Result, Teller
+from resilient_ov.usecases.steps import Flow, Send, Wait, wait
 
-Result = Success | Failure | Refusal
+__all__ = ["AttemptSeries", "BeforeSend", "CallContext", "Calls", "Result", "origin_of"]
+
 BeforeSend = Callable[[], Flow[None]]
 
 
-class AttemptSeries(Protocol):
-    """Says whether another attempt may follow a failed one; made anew for each operation call."""
-
-    def again(self) -> bool:
-        """Tell whether another attempt may be made; False for good once it was False."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class CallContext:
-    """What all operations of one manager call share.
+    """What all operations of one manager call share; nobody changes it.
 
     ``deadline_s`` is absolute (monotonic) and total; ``budget_s`` its original length.
     """
 
+    # Not frozen, because one is made for every call and frozen costs three times as much.
     deadline_s: float
     budget_s: float
     origin: events.Origin
@@ -59,12 +46,7 @@ class CallContext:
         sweeper: bool = False,
     ) -> "CallContext":
         """Return a context whose budget begins now."""
-        return cls(
-            deadline_s=clock.monotonic_s() + budget_s,
-            budget_s=budget_s,
-            origin=origin,
-            sweeper=sweeper,
-        )
+        return cls(clock.monotonic_s() + budget_s, budget_s, origin, sweeper)
 
 
 def origin_of(
@@ -95,7 +77,7 @@ class Calls:
         self._gate = gate
         self._series = series
         self._max_attempts = max_attempts
-        self._sink = sink
+        self._tell = Teller(sink)
         self._on_changes = on_changes
         self._clock = clock
         self._dice = dice
@@ -108,288 +90,126 @@ class Calls:
         ``before_send`` runs after the first permit and before the first byte; what it raises ends
         the call, nothing was sent then. Nothing else is raised but cancellation.
         """
-        call = _Call(self._clock.monotonic_s(), self._dice.token())
+        # In one piece, because each generator in between would cost as much as the breaker.
+        now_s = self._clock.monotonic_s()
         rule = OPERATIONS[command.operation]
+        call = Progress(command, rule, context.origin, self._dice.token(), now_s)
+        result: Result
         try:
-            result = yield from self._attempts(context, command, rule, call, before_send)
+            while True:
+                permit = self._ask(context, call, now_s, None)
+                if isinstance(permit, Refusal):
+                    permit = yield from self._wait_for_place(context, call, permit)
+                if not isinstance(permit, Permit):
+                    result = self._refused(call, permit)
+                    break
+                call.permit = permit
+                if permit.changes:
+                    self._on_changes(permit.changes)
+                if before_send is not None:
+                    yield from before_send()
+                    before_send = None
+                self._tell.entered(permit)
+                call.sending(self._clock.monotonic_s())
+                answer: Answer = yield Send(
+                    Attempt(command, permit.deadline_s, call.request_id, context.origin.trace_id)
+                )
+                now_s = self._clock.monotonic_s()
+                if isinstance(answer, Success):
+                    changes = permit.succeeded(now_s, now_s - call.sent_s)
+                    self._tell.left(rule)
+                    if changes:
+                        self._on_changes(changes)
+                    result = answer
+                    break
+                again = self._judge(call, permit, answer, now_s)
+                if not isinstance(again, Wait):
+                    result = again
+                    break
+                yield again
+                now_s = self._clock.monotonic_s()
         except BaseException:
-            self._finished(context, rule, call, events.OperationStatus.CANCELLED, None)
+            self._broken_off(call)
             raise
-        self._finished(context, rule, call, _status(result), result)
+        self._tell.finished(call, result, now_s)
         return result
 
     def not_applied(self, command: Command, failure: Failure) -> bool:
         """Tell whether the server has certainly not applied the failed command, now or later."""
         return classify(OPERATIONS[command.operation], failure).not_applied
 
-    def _attempts(
-        self,
-        context: CallContext,
-        command: Command,
-        rule: OperationRule,
-        call: "_Call",
-        before_send: BeforeSend | None,
-    ) -> Flow[Result]:
-        series: AttemptSeries | None = None
-        failed: Failure | None = None
-        while True:
-            admitted = yield from self._admit(context, command, rule, call.number + 1)
-            if not isinstance(admitted, Permit):
-                return self._refused(context, rule, admitted, failed)
-            if admitted.changes:
-                self._on_changes(admitted.changes)
-            try:
-                if before_send is not None:
-                    yield from before_send()
-                    before_send = None
-                answer, took_s = yield from self._attempt(context, command, call, admitted)
-            except BaseException:
-                self._broken_off(context, rule, call, admitted)
-                raise
-            if isinstance(answer, Success):
-                self._on_changes(admitted.succeeded(self._clock.monotonic_s(), took_s))
-                self._left(rule)
-                return answer
-            failed = answer
-            decision = classify(rule, answer)
-            verdict = admitted.failed(decision, self._clock.monotonic_s(), took_s)
-            self._left(rule)
-            self._on_changes(verdict.changes)
-            if decision.action is Action.ACCEPT:
-                return Success(value=None, status=answer.status or 0)
-            self._tell_failed(context, rule, call, decision, took_s)
-            if verdict.retry_wait_s is None:
-                return answer
-            series = series or self._series(min(self._max_attempts, rule.max_attempts))
-            if not series.again():
-                return answer
-            self._tell_retry(context, rule, call, decision, verdict.retry_wait_s)
-            yield from wait(verdict.retry_wait_s)
+    def _ask(
+        self, context: CallContext, call: Progress, now_s: float, place: int | None
+    ) -> Permit | Refusal | RetryBudgetSpent:
+        return self._gate.admit(
+            call.rule,
+            now_s=now_s,
+            deadline_s=context.deadline_s,
+            budget_s=context.budget_s,
+            identity=call.command.identity.user,
+            attempt_no=call.attempts + 1,
+            sweeper=context.sweeper,
+            place=place,
+        )
 
-    def _admit(
-        self, context: CallContext, command: Command, rule: OperationRule, attempt_no: int
+    def _wait_for_place(
+        self, context: CallContext, call: Progress, refusal: Refusal
     ) -> Flow[Permit | Refusal | RetryBudgetSpent]:
-        place: int | None = None
-        while True:
-            now_s = self._clock.monotonic_s()
-            admitted = self._gate.admit(
-                rule,
-                now_s=now_s,
-                deadline_s=context.deadline_s,
-                budget_s=context.budget_s,
-                identity=command.identity.user,
-                attempt_no=attempt_no,
-                sweeper=context.sweeper,
-                place=place,
-            )
-            if not isinstance(admitted, Refusal) or admitted.reason is not RefusalReason.BULKHEAD:
-                return admitted
-            if context.sweeper or admitted.retry_at_s >= context.deadline_s:
-                return admitted
-            place = admitted.place
-            yield from wait(max(0.0, admitted.retry_at_s - now_s))
+        """Ask again while only a limit of ours is in the way and the deadline allows."""
+        answer: Permit | Refusal | RetryBudgetSpent = refusal
+        while (
+            isinstance(answer, Refusal)
+            and answer.reason is RefusalReason.BULKHEAD
+            and answer.retry_at_s < context.deadline_s
+            and not context.sweeper
+        ):
+            yield from wait(max(0.0, answer.retry_at_s - self._clock.monotonic_s()))
+            answer = self._ask(context, call, self._clock.monotonic_s(), answer.place)
+        return answer
 
-    def _attempt(
-        self, context: CallContext, command: Command, call: "_Call", permit: Permit
-    ) -> Flow[tuple[Answer, float]]:
-        group = permit.rule.group
-        if group is not None:
-            if permit.would_refuse is not None:
-                self._sink.emit(events.WouldRefuse(group=group, reason=permit.would_refuse))
-            self._sink.emit(events.ENTERED[group])
-        call.sent()
-        began_s = self._clock.monotonic_s()
-        answer = yield from send(
-            Attempt(
-                command=command,
-                deadline_s=permit.deadline_s,
-                request_id=call.request_id,
-                trace_id=context.origin.trace_id,
-            )
-        )
-        return answer, self._clock.monotonic_s() - began_s
-
-    # -- what is told ----------------------------------------------------------------------
-
-    def _refused(
-        self,
-        context: CallContext,
-        rule: OperationRule,
-        refusal: Refusal | RetryBudgetSpent,
-        failed: Failure | None,
-    ) -> Result:
-        if isinstance(refusal, RetryBudgetSpent):
-            self._sink.emit(events.RetryBudgetExhausted(operation=rule.operation))
-        else:
-            self._tell_refused(context, rule, refusal.group, refusal.reason)
-            if failed is None:
-                return refusal
+    def _refused(self, call: Progress, refusal: Refusal | RetryBudgetSpent) -> Result:
+        self._tell.refused(call, refusal)
         # A retry that was refused ends the call with the failure that it has.
-        if failed is None:
-            raise AssertionError("a first attempt pays no retry")
-        return failed
+        if call.failure is not None:
+            return call.failure
+        if isinstance(refusal, Refusal):
+            return refusal
+        raise AssertionError("a first attempt pays no retry")
 
-    def _broken_off(
-        self, context: CallContext, rule: OperationRule, call: "_Call", permit: Permit
-    ) -> None:
-        if not call.under_way:
-            permit.return_unused()
-            return
-        permit.cancel()
+    def _judge(
+        self, call: Progress, permit: Permit, failure: Failure, now_s: float
+    ) -> Wait | Result:
+        """Report a failed attempt; return the wait before the next one, or the call's end."""
+        took_s = now_s - call.sent_s
+        decision = classify(call.rule, failure)
+        verdict = permit.failed(decision, now_s, took_s)
         call.under_way = False
-        self._left(rule)
-        self._sink.emit(
-            events.AttemptFailed(
-                operation=rule.operation,
-                group=rule.group,
-                outcome=AttemptOutcome.CANCELLED,
-                attempt=call.number,
-                duration_s=self._clock.monotonic_s() - call.began_s,
-                request_id=call.request_id,
-                origin=context.origin,
-            )
-        )
-
-    def _left(self, rule: OperationRule) -> None:
-        if rule.group is not None:
-            self._sink.emit(events.LEFT[rule.group])
-
-    def _tell_failed(
-        self,
-        context: CallContext,
-        rule: OperationRule,
-        call: "_Call",
-        decision: Decision,
-        took_s: float,
-    ) -> None:
-        call.under_way = False
+        call.failure = failure
+        self._tell.left(call.rule)
+        self._on_changes(verdict.changes)
+        if decision.action is Action.ACCEPT:
+            return Success(value=None, status=failure.status or 0)
+        self._tell.attempt_failed(call, decision, took_s)
         if decision.outcome is None:
-            # Our own pool had no place: nothing reached the wire.
-            call.number -= 1
-            if rule.group is not None:
-                self._tell_refused(context, rule, rule.group, RefusalReason.EXECUTOR)
-            return
-        self._sink.emit(
-            events.AttemptFailed(
-                operation=rule.operation,
-                group=rule.group,
-                outcome=decision.outcome,
-                attempt=call.number,
-                duration_s=took_s,
-                request_id=call.request_id,
-                status_code=decision.failure.status,
-                origin=context.origin,
-            )
-        )
+            call.attempts -= 1
+        if verdict.retry_wait_s is None:
+            return failure
+        if call.series is None:
+            call.series = self._series(min(self._max_attempts, call.rule.max_attempts))
+        if not call.series.again():
+            return failure
+        self._tell.retry_scheduled(call, decision, verdict.retry_wait_s)
+        return Wait(verdict.retry_wait_s)
 
-    def _tell_refused(
-        self,
-        context: CallContext,
-        rule: OperationRule,
-        group: events.Group,
-        reason: RefusalReason,
-    ) -> None:
-        self._sink.emit(
-            events.Refused(
-                group=group, reason=reason, operation=rule.operation, origin=context.origin
-            )
-        )
-
-    def _tell_retry(
-        self,
-        context: CallContext,
-        rule: OperationRule,
-        call: "_Call",
-        decision: Decision,
-        delay_s: float,
-    ) -> None:
-        if decision.retry_reason is not None:
-            self._sink.emit(
-                events.RetryScheduled(
-                    operation=rule.operation,
-                    reason=decision.retry_reason,
-                    attempt=call.number + 1,
-                    delay_s=delay_s,
-                    request_id=call.request_id,
-                    origin=context.origin,
-                )
-            )
-
-    def _finished(
-        self,
-        context: CallContext,
-        rule: OperationRule,
-        call: "_Call",
-        status: events.OperationStatus,
-        result: Result | None,
-    ) -> None:
+    def _broken_off(self, call: Progress) -> None:
+        """Give back what a call holds that its caller, or an error, ended."""
         now_s = self._clock.monotonic_s()
-        if isinstance(result, Success):
-            self._sink.emit(
-                events.OperationFinished(
-                    operation=rule.operation,
-                    group=rule.group,
-                    status=status,
-                    duration_s=now_s - call.began_s,
-                    attempts=call.number,
-                    origin=context.origin,
-                    request_id=call.request_id,
-                    status_code=result.status,
-                    result_count=_count(result),
-                )
-            )
-            return
-        self._sink.emit(
-            events.OperationFinished(
-                operation=rule.operation,
-                group=rule.group,
-                status=status,
-                duration_s=now_s - call.began_s,
-                attempts=call.number,
-                origin=context.origin,
-                request_id=call.request_id,
-                reason=None if result is None else _reason(result),
-                error_type=None if result is None else type(error_of(result)).__name__,
-                status_code=result.status if isinstance(result, Failure) else None,
-            )
-        )
-
-
-class _Call:
-    """Where one operation call stands."""
-
-    __slots__ = ("began_s", "number", "request_id", "token", "under_way")
-
-    def __init__(self, began_s: float, token: str) -> None:
-        self.began_s = began_s
-        self.token = token
-        self.request_id = token
-        self.number = 0
-        self.under_way = False
-
-    def sent(self) -> None:
-        """Begin the next attempt."""
-        self.number += 1
-        self.under_way = True
-        if self.number > 1:
-            self.request_id = f"{self.token}-a{self.number}"
-
-
-def _status(result: Result) -> events.OperationStatus:
-    match result:
-        case Success():
-            return events.OperationStatus.OK
-        case Refusal():
-            return events.OperationStatus.REFUSED
-        case Failure(evidence=Evidence.UNKNOWN):
-            return events.OperationStatus.UNKNOWN
-        case _:
-            return events.OperationStatus.ERROR
-
-
-def _reason(result: Failure | Refusal) -> FailureKind | RefusalReason:
-    return result.reason if isinstance(result, Refusal) else result.kind
-
-
-def _count(result: Success) -> int | None:
-    return len(result.value) if isinstance(result.value, tuple) else None
+        permit = call.permit
+        if permit is not None and permit.unreported:
+            if call.under_way:
+                permit.cancel()
+                self._tell.left(call.rule)
+                self._tell.attempt_cancelled(call, now_s - call.sent_s)
+            else:
+                permit.return_unused()
+        self._tell.finished(call, None, now_s)

@@ -124,10 +124,10 @@ class Remember:
     def _join(
         self, context: CallContext, target: Target, presentation: Presentation
     ) -> Flow[Remembered]:
-        """Queue behind waiting messages of the session; wait only while they are being sent."""
+        """Queue behind waiting messages of the session; wait only while they are on their way."""
         if not self._writer.put(target, presentation, trace_id=context.origin.trace_id):
             return Remembered(outcome=events.CallOutcome.DROPPED)
-        while self._writer.sending(target.session_id):
+        while self._writer.moving(target.session_id):
             left_s = context.deadline_s - self._clock.monotonic_s()
             if left_s <= 0:
                 break

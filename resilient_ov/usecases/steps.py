@@ -9,16 +9,16 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
-from resilient_ov.domain.exchange import Answer
 from resilient_ov.domain.ports import Attempt
 
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Send:
     """Perform one attempt on the memory server; the result is its ``Answer``."""
 
+    # Not frozen, for the same reason as `Attempt`.
     attempt: Attempt
 
 
@@ -66,12 +66,6 @@ class JobSource(Protocol):
     def next_s(self, now_s: float) -> float | None:
         """Return when to ask again (monotonic); None = after the next wake-up."""
         ...
-
-
-def send(attempt: Attempt) -> Flow[Answer]:
-    """Yield a ``Send``."""
-    answer = yield Send(attempt)
-    return cast("Answer", answer)
 
 
 def wait(delay_s: float) -> Flow[None]:

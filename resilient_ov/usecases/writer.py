@@ -95,9 +95,9 @@ class Writer:
         """Tell whether messages of the session wait here."""
         return self._backlog.holds(session_id)
 
-    def sending(self, session_id: str) -> bool:
-        """Tell whether the session is being delivered right now."""
-        return self._backlog.sending(session_id)
+    def moving(self, session_id: str) -> bool:
+        """Tell whether the session is being delivered, or is about to be."""
+        return self._backlog.moving(session_id, self._clock.monotonic_s())
 
     def recovered(self) -> None:
         """Note that a breaker closed: what waits is due, and goes out slowly at first."""

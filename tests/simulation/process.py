@@ -52,7 +52,12 @@ class Process:
     """One life of a gateway on one volume."""
 
     def __init__(
-        self, world: World, server: ModelServer, place: MemoryPlace, settings: Settings = SETTINGS
+        self,
+        world: World,
+        server: ModelServer,
+        place: MemoryPlace,
+        settings: Settings = SETTINGS,
+        sink: events.EventSink | None = None,
     ) -> None:
         self.world = world
         self.server = server
@@ -68,7 +73,7 @@ class Process:
             Outside(
                 clock=world,
                 dice=world,
-                sink=self.counts,
+                sink=sink or self.counts,
                 store=self.store,
                 series=Series,
                 wake=self.wake,
