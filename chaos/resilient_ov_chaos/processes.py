@@ -7,10 +7,9 @@ import contextlib
 import signal
 import socket
 import subprocess
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import Final, Self
 
 _GRACE_S: Final = 5.0
 
@@ -110,19 +109,3 @@ class Child:
             with contextlib.suppress(BrokenPipeError):
                 self.process.stdin.close()
         end(self.process)
-
-
-class Drained(threading.Thread):
-    """Reads a pipe to its end and gives each line away; a full pipe would stop the writer."""
-
-    def __init__(self, name: str, pipe: IO[bytes], take: Callable[[bytes], None]) -> None:
-        super().__init__(name=name, daemon=True)
-        self._pipe = pipe
-        self._take = take
-        self.start()
-
-    def run(self) -> None:
-        """Read until the writer is gone."""
-        with self._pipe:
-            for line in self._pipe:
-                self._take(line)

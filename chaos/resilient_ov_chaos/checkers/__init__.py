@@ -1,0 +1,1 @@
+"""Pure checkers over a saved run; ``catalogue`` lists them."""

@@ -1,0 +1,115 @@
+"""The metrics page says what the history says.
+
+Rule: the history and the ledger are right; a page that differs is wrong.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from resilient_ov_chaos.checkers.owed import gone
+from resilient_ov_chaos.checkers.pages import last_pages, total
+from resilient_ov_chaos.history import (
+    BreakerMoved,
+    Call,
+    Colour,
+    History,
+    MetricsPage,
+    Operation,
+    Result,
+    WireAttempt,
+)
+from resilient_ov_chaos.marks import is_seed
+from resilient_ov_chaos.verdict import Finding, Run, Status
+
+NAME = "metrics_agree"
+_ABSENT = ("unavailable", "deadline", "refused", "auth", "scope", "protocol")
+
+
+def check(run: Run) -> Iterator[Finding]:
+    """Compare the last page of each process with what was seen of it, and all with the ledger."""
+    pages = run.history.of(MetricsPage)
+    if not pages:
+        yield Finding(
+            checker=NAME, call=None, status=Status.UNKNOWN, text="no process showed its metrics"
+        )
+        return
+    last = {page.process: page for page in pages}
+    problems = [
+        problem for page in last.values() for problem in _of_process(run.history, page)
+    ] + _of_all(run)
+    yield Finding(
+        checker=NAME,
+        call=None,
+        status=Status.RED if problems else Status.GREEN,
+        text="; ".join(problems),
+        measured={"pages": len(last), "disagreements": len(problems)},
+    )
+
+
+def _of_process(history: History, page: MetricsPage) -> list[str]:
+    mine = [e for e in history.operations if e.process == page.process and _ended_before(e, page)]
+    samples = page.samples
+    made = Counter(_called(each) for each in mine)
+    seen: list[tuple[str, float, float]] = [
+        (f"calls of {call}", total(samples, _CALLS, call=call.value), made[call]) for call in Call
+    ]
+    for call in (Call.GET_CONTEXT, Call.SEARCH):
+        empty = sum(e.call is call and e.result is Result.EMPTY for e in mine)
+        told = sum(total(samples, _CALLS, call=call.value, outcome=each) for each in _NOTHING)
+        seen.append((f"{call} without memory", told, empty))
+    attempts = sum(
+        each.process == page.process
+        for each in history.of(WireAttempt)
+        if each.outcome != "no_slot"
+    )
+    seen.append(("attempts", total(samples, "openviking_attempts_total"), attempts))
+    moves = sum(each.process == page.process for each in history.of(BreakerMoved))
+    seen.append(("breaker moves", total(samples, "openviking_breaker_transitions_total"), moves))
+    return [
+        f"process {page.process}: {what}: the page says {told:.0f}, seen were {true:.0f}"
+        for what, told, true in seen
+        if told != true
+    ]
+
+
+def _of_all(run: Run) -> list[str]:
+    """Compare stored messages; only when every process lived to show its last page."""
+    pages = last_pages(run.history)
+    writers = {each.process for each in run.history.calls(Call.ADD, Call.ADD_NOWAIT)}
+    if not writers <= pages.keys() or _without_end(run.history):
+        return []
+    counted = run.ledger.counted()
+    there = sum(counted.values()) - sum(n for mark, n in counted.items() if is_seed(mark))
+    twice = sum(times - 1 for times in counted.values())
+    told = _sum(pages, "stored") + _sum(pages, "reconciled")
+    told_twice = _sum(pages, "duplicated")
+    problems: list[str] = []
+    if told != there - twice:
+        problems.append(f"stored: the pages say {told:.0f}, {there - twice} are there")
+    if (told_twice > 0) != (twice > 0):
+        problems.append(f"stored twice: the pages say {told_twice:.0f}, {twice} are there")
+    return problems
+
+
+def _without_end(history: History) -> bool:
+    """A process that left something in doubt cannot know what became of it."""
+    return bool(gone(history))
+
+
+def _sum(pages: Mapping[int, Mapping[str, float]], result: str) -> float:
+    return sum(total(page, "openviking_messages_total", result=result) for page in pages.values())
+
+
+def _ended_before(operation: Operation, page: MetricsPage) -> bool:
+    return operation.ended_s is not None and operation.ended_s <= page.at_s
+
+
+def _called(operation: Operation) -> Call:
+    """Without an event loop ``add_nowait`` works like ``add``, and is counted as one."""
+    if operation.call is Call.ADD_NOWAIT and operation.colour is Colour.SYNC:
+        return Call.ADD
+    return operation.call
+
+
+_CALLS = "openviking_calls_total"
+_NOTHING = ("empty", *(f"degraded_{each}" for each in _ABSENT))

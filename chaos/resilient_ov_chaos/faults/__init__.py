@@ -1,0 +1,1 @@
+"""One file per fault, its expectation beside it; ``catalogue`` lists them."""
