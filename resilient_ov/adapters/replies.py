@@ -172,6 +172,7 @@ def _failure(kind: FailureKind, evidence: Evidence, attempt: WireAttempt, **fact
         kind=kind,
         evidence=evidence,
         wire_s=attempt.wire_s,
+        reach_s=attempt.reach_s,
         byte_received=attempt.byte_received,
         **facts,
     )

@@ -120,6 +120,7 @@ class DeadlineTransport(httpx.BaseTransport):
         attempt = _begin(request, self._now)
         with contextlib.ExitStack() as held, entered(attempt), named(request), _cut(attempt):
             held.enter_context(self._pools.slot(_pool_wait_s(request, attempt, self._now)))
+            attempt.note_place()
             answer = self._sent(_pool_request(request), held)
             body = _Body(answer, request, attempt, held.pop_all())
         return _response(answer, body)
@@ -175,6 +176,7 @@ class AsyncDeadlineTransport(httpx.AsyncBaseTransport):
             with entered(attempt), named(request), _cut(attempt):
                 wait_s = _pool_wait_s(request, attempt, self._now)
                 await held.enter_async_context(self._pools.slot(wait_s))
+                attempt.note_place()
                 async with _backstop(attempt, self._now, request):
                     answer = await self._sent(_pool_request(request), held)
             body = _AsyncBody(answer, request, attempt, held.pop_all(), self._now)

@@ -24,6 +24,7 @@ class WireAttempt:
     __slots__ = (
         "_first_write_s",
         "_now",
+        "_placed_s",
         "byte_received",
         "close_socket",
         "deadline_s",
@@ -37,6 +38,7 @@ class WireAttempt:
         self.close_socket: Callable[[], None] = _nothing
         self._now = now
         self._first_write_s: float | None = None
+        self._placed_s: float | None = None
 
     @property
     def sent(self) -> bool:
@@ -53,10 +55,19 @@ class WireAttempt:
         """Seconds since the first write; 0 when none was started."""
         return 0.0 if self._first_write_s is None else max(0.0, self._now() - self._first_write_s)
 
+    @property
+    def reach_s(self) -> float:
+        """Seconds since the attempt got its place in the pool; 0 when it never did."""
+        return 0.0 if self._placed_s is None else max(0.0, self._now() - self._placed_s)
+
     def until_s(self, phase_s: float | None) -> float:
         """Return the monotonic time at which a phase that begins now must end."""
         phase_end = math.inf if phase_s is None else self._now() + phase_s
         return min(self.deadline_s, phase_end)
+
+    def note_place(self) -> None:
+        """Remember that a place in the pool was had, so that the host can be reached for now."""
+        self._placed_s = self._now()
 
     def note_write(self) -> None:
         """Remember that a write is about to be started."""

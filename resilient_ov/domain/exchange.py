@@ -313,6 +313,8 @@ class Failure:
         invalid_indices: positions in the batch that the server named as invalid.
         too_large: the reply exceeded the body cap.
         wire_s: seconds between the first byte sent and the end of the attempt; 0 if none left.
+        reach_s: seconds the attempt had to reach the host, without the wait for a place in our own
+            pool; None = all its time.
         byte_received: at least one byte of a reply came, so the host itself is reachable.
     """
 
@@ -326,6 +328,7 @@ class Failure:
     invalid_indices: tuple[int, ...] = ()
     too_large: bool = False
     wire_s: float = 0.0
+    reach_s: float | None = None
     byte_received: bool = False
 
 

@@ -18,9 +18,11 @@ def host_evidence(decision: Decision, took_s: float, enough_s: float, *, cut: bo
     """Return what the breaker of the host is told of an attempt that took ``took_s``.
 
     ``cut`` = the deadline was reached: then a connect that was given little time was slow to
-    finish because it was late to begin.
+    finish because it was late to begin. Waiting for a place in our own pool is no such time.
     """
     if decision.host_sample is not Sample.FAILURE:
         return decision.host_sample
-    cut = cut or decision.failure.kind is FailureKind.TIMEOUT
-    return Sample.IGNORE if cut and took_s < enough_s else Sample.FAILURE
+    failure = decision.failure
+    cut = cut or failure.kind is FailureKind.TIMEOUT
+    had_s = took_s if failure.reach_s is None else failure.reach_s
+    return Sample.IGNORE if cut and had_s < enough_s else Sample.FAILURE

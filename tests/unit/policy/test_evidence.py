@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from resilient_ov.domain.exchange import Failure, FailureKind, Operation
@@ -34,6 +36,9 @@ def test_timeout_speaks_against_a_group_that_had_enough_time(
         (unreachable(FailureKind.TLS), 0.001, True, Sample.IGNORE),
         (unreachable(FailureKind.TIMEOUT), 0.24, False, Sample.IGNORE),
         (unreachable(FailureKind.TIMEOUT), 0.25, False, Sample.FAILURE),
+        (replace(unreachable(FailureKind.TIMEOUT), reach_s=0.24), 0.5, True, Sample.IGNORE),
+        (replace(unreachable(FailureKind.TIMEOUT), reach_s=0.25), 0.5, True, Sample.FAILURE),
+        (replace(unreachable(), reach_s=0.0), 0.5, False, Sample.FAILURE),
         (answered(503), 0.001, True, Sample.SUCCESS),
     ],
 )
