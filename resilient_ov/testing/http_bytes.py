@@ -2,7 +2,9 @@
 
 import json
 import socket
+import zlib
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -10,6 +12,7 @@ from resilient_ov.testing.fake_wire import FakeReply, FakeRequest
 from resilient_ov.testing.script import Rule
 
 READ_BYTES: Final = 65_536
+_PIECE_BYTES: Final = 1_048_576
 
 
 def requests_of(conn: socket.socket) -> Iterator[FakeRequest]:
@@ -95,6 +98,16 @@ _CODES: Final = {
 def raw(rule: Rule) -> bytes:
     """Return the answer of the verb ``raw``."""
     return head(rule.code, dict(rule.headers), len(rule.body)) + rule.body
+
+
+@cache
+def zeros_compressed(size: int) -> bytes:
+    """Return ``size`` zero bytes as gzip, made piece by piece so that they are never there."""
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    packed = bytearray()
+    for start in range(0, size, _PIECE_BYTES):
+        packed += packer.compress(bytes(min(_PIECE_BYTES, size - start)))
+    return bytes(packed + packer.flush())
 
 
 def with_lines(reply: FakeReply, rule: Rule) -> bytes:

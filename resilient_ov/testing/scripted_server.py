@@ -5,7 +5,6 @@ of the in-memory OpenViking behind it, and both the requests and what is stored 
 """
 
 import contextlib
-import gzip
 import itertools
 import socket
 import ssl
@@ -27,6 +26,7 @@ from resilient_ov.testing.http_bytes import (
     refusal,
     requests_of,
     with_lines,
+    zeros_compressed,
 )
 from resilient_ov.testing.script import Route, Rule, route_of
 
@@ -123,6 +123,12 @@ class ScriptedServer:
         """How many connections were accepted so far."""
         with self._lock:
             return self._opened
+
+    @property
+    def open_connections(self) -> int:
+        """How many connections are open right now."""
+        with self._lock:
+            return len(self._open)
 
     def requests_to(self, route: Route) -> list[Seen]:
         """Return the requests of one route."""
@@ -302,7 +308,7 @@ class ScriptedServer:
             case "raw_headers":
                 conn.sendall(with_lines(self._served(request, rule), rule))
             case "gzip_bomb":
-                body = gzip.compress(bytes(rule.size), mtime=0)
+                body = zeros_compressed(rule.size)
                 conn.sendall(head(200, {"content-encoding": "gzip"}, len(body)) + body)
             case _:
                 _send(conn, self._served(request, rule), request)

@@ -5,14 +5,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from resilient_ov.adapters import transport
 from resilient_ov.testing.script import Rule
 from resilient_ov.testing.scripted_server import ScriptedServer
 from tests.cases.rig import KEY, KEY_ENV, Gateway, Log, Make, config
 from tests.unit.observability.spans import spans
 
-__all__ = ["gateway", "log", "serve", "spans"]
+__all__ = ["gateway", "log", "phases", "serve", "spans"]
 
 
 @pytest.fixture
@@ -61,6 +63,9 @@ def log() -> Iterator[Log]:
     found = Log()
     root, ours = logging.getLogger(), logging.getLogger("resilient_ov")
     before = root.level, ours.level
+    files = [handler for handler in root.handlers if isinstance(handler, logging.FileHandler)]
+    for handler in files:
+        root.removeHandler(handler)
     for logger in (root, ours):
         logger.addHandler(found)
         logger.setLevel(logging.DEBUG)
@@ -70,3 +75,20 @@ def log() -> Iterator[Log]:
     for logger, level in zip((root, ours), before, strict=True):
         logger.removeHandler(found)
         logger.setLevel(level)
+    for handler in files:
+        root.addHandler(handler)
+
+
+@pytest.fixture
+def phases(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, float | None]]:
+    """The phase timeouts of every request that our transports get to see, and what is `left`."""
+    seen: list[dict[str, float | None]] = []
+    begin = transport._begin
+
+    def spy(request: httpx.Request, now: Callable[[], float]) -> Any:
+        left_s = request.extensions[transport.DEADLINE] - now()
+        seen.append({**request.extensions["timeout"], "left": left_s})
+        return begin(request, now)
+
+    monkeypatch.setattr(transport, "_begin", spy)
+    return seen

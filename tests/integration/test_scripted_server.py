@@ -202,3 +202,11 @@ def test_half_a_request_is_no_request(server: ScriptedServer) -> None:
         sock.close()
     until(lambda: server.connections == 2)
     assert server.requests == []
+
+
+def test_open_connections_are_counted(server: ScriptedServer, client: httpx.Client) -> None:
+    client.get("/health")
+    assert server.open_connections == 1
+    client.close()
+    until(lambda: server.open_connections == 0)
+    assert server.connections == 1
