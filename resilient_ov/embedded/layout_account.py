@@ -36,7 +36,12 @@ from resilient_ov.domain.namespace import (
 from resilient_ov.embedded import files
 from resilient_ov.embedded.auth import Caller, Role
 from resilient_ov.embedded.bodies import AnyMessage, RoleMessage
-from resilient_ov.embedded.errors import invalid_argument, invalid_uri, permission_denied
+from resilient_ov.embedded.errors import (
+    ApiError,
+    invalid_argument,
+    invalid_uri,
+    permission_denied,
+)
 from resilient_ov.embedded.extraction import Memory
 from resilient_ov.embedded.files import ABSTRACT, OVERVIEW, Owners, Shelf
 from resilient_ov.embedded.layout import parse
@@ -108,9 +113,9 @@ class AccountLayout:
     def memory_uri(self, caller: Caller, memory: Memory) -> VikingUri:
         """In the user scope: `profile.md` at its root, everything else below `memories/`."""
         try:
-            Viewer(account_id=caller.account, user_id=caller.user, agent_id=caller.agent)
-        except ValueError as error:
-            raise ValueError(f"role_id names no scope: {error}") from None
+            viewer_of(caller)
+        except ApiError as refusal:
+            raise ValueError(f"a role_id names no scope: {refusal.message}") from None
         root = own_roots(caller)[Area.USER]
         if memory.segments == (PROFILE_FILE,):
             return root.child(PROFILE_FILE)
