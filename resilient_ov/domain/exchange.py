@@ -316,6 +316,7 @@ class Failure:
         reach_s: seconds the attempt had to reach the host, without the wait for a place in our own
             pool; None = all its time.
         byte_received: at least one byte of a reply came, so the host itself is reachable.
+        request_id: our own random id of the attempt, for the server's logs; set by the use cases.
     """
 
     kind: FailureKind
@@ -330,6 +331,7 @@ class Failure:
     wire_s: float = 0.0
     reach_s: float | None = None
     byte_received: bool = False
+    request_id: str | None = None
 
 
 Answer = Success | Failure

@@ -5,7 +5,7 @@ between; nothing here knows a single operation by name, the table does.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from resilient_ov import events
 from resilient_ov.domain.exchange import Answer, Command, Failure, Success
@@ -184,7 +184,7 @@ class Calls:
         decision = classify(call.rule, failure)
         verdict = permit.failed(decision, now_s, took_s)
         call.under_way = False
-        call.failure = failure
+        failure = call.failure = replace(failure, request_id=call.request_id)
         self._tell.left(call.rule)
         self._on_changes(verdict.changes)
         if decision.action is Action.ACCEPT:

@@ -63,7 +63,13 @@ def error_of(
         kind, problem = OpenVikingUnavailableError, "the server's model provider failed"
     if unknown:
         kind, problem = OpenVikingOutcomeUnknownError, "the write may or may not be stored"
-    return kind(problem, operation=name, status=result.status, code=result.code)
+    return kind(
+        problem,
+        operation=name,
+        status=result.status,
+        code=result.code,
+        request_id=result.request_id,
+    )
 
 
 def degradation(result: Failure | Refusal, operation: Operation) -> DegradeReason:
