@@ -397,10 +397,16 @@ class Deliver:
         digests = _digests(batch)
 
         def intent() -> Flow[None]:
-            visit.watermark = visit.watermark.intend(
+            before = visit.watermark
+            visit.watermark = before.intend(
                 doubt_id=self._dice.token(), owner=visit.owner, digests=digests
             )
-            yield from visit.save()
+            try:
+                yield from visit.save()
+            except StateUnwritableError:
+                # The old state stands and nothing is sent, so nothing is in doubt.
+                visit.watermark = before
+                raise
 
         command = AddMessages(
             identity=target.identity, session_id=target.session_id, messages=batch

@@ -164,6 +164,17 @@ def test_nothing_is_sent_while_the_state_cannot_be_saved_and_all_of_it_afterward
     bench.until(lambda: len(bench.stored) == 2)
 
 
+def test_a_batch_whose_intent_was_not_saved_is_not_in_doubt_and_is_counted_at_the_end() -> None:
+    bench = Bench()
+    bench.add(thread(2))
+    bench.place.save_problem = "no_space"
+    assert bench.add(thread(4)) == "pending"
+    assert bench.told.of(events.PendingChanged)[-1].in_doubt == 0
+    process = bench.process
+    assert bench.call(process.assembly.memory.flushed(process.assembly.drain, 2.0)) is False
+    assert bench.dropped() == {"shutdown": 2}
+
+
 def test_a_state_of_a_newer_version_is_left_alone_and_the_messages_counted() -> None:
     bench = Bench()
     bench.place.newer.add(bench.session[1])
