@@ -1,12 +1,9 @@
-"""Matches one ordered list against another, and weaves both into one.
+"""Matches one ordered list against another, and makes one of both.
 
 Rule: pure; nothing here knows what a token means.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
-
-T = TypeVar("T")
+from collections.abc import Sequence
 
 
 def align(presented: Sequence[str], window: Sequence[str]) -> list[int | None]:
@@ -64,31 +61,24 @@ def align_head_first(presented: Sequence[str], window: Sequence[str]) -> list[in
     return matches + [None if match is None else match + taken for match in rest]
 
 
-def weave(
-    old: Sequence[T], new: Sequence[T], matches: Sequence[int | None], both: Callable[[T, T], T]
-) -> list[T]:
-    """Return both lists as one; between two matches the old items stand first.
-
-    `matches` is an alignment of `new` with `old`; `both` makes one item of a matched pair.
-    """
-    woven: list[T] = []
-    gap: list[T] = []
-    taken = 0
-    for item, match in zip(new, matches, strict=True):
-        if match is None:
-            gap.append(item)
-            continue
-        woven += [*old[taken:match], *gap, both(old[match], item)]
-        taken, gap = match + 1, []
-    return [*woven, *old[taken:], *gap]
-
-
 def interleave(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
     """Return the tokens of both lists, each once; the tokens of each are unique.
 
-    The order is that of `new`, and that of `old` as far as it agrees.
+    The order is that of `new`, and that of `old` as far as it agrees. What only `new` has stands
+    next to its neighbour there; lists with nothing in common stand one behind the other.
     """
+    rest = iter(old)
+    if all(token in rest for token in new):
+        return tuple(old)
     held = frozenset(new)
     agreed = {at for at in align(new, old) if at is not None}
     kept = [token for at, token in enumerate(old) if at in agreed or token not in held]
-    return tuple(weave(kept, new, align(new, kept), lambda token, _: token))
+    woven: list[str] = []
+    gap: list[str] = []
+    taken = 0
+    for token, match in zip(new, align(new, kept), strict=True):
+        gap.append(token)
+        if match is not None:
+            woven += [*kept[taken:match], *gap]
+            taken, gap = match + 1, []
+    return (*woven, *gap, *kept[taken:]) if woven else (*kept, *gap)

@@ -154,36 +154,24 @@ def trim(
             else:
                 # The number of a message without an id is not final before it is stored.
                 entries.append(_place(entry, None if digest in wanted else digest))
-        if any(isinstance(entry, Fingerprint) for entry in entries):
-            listings.append(Listing(entries=tuple(entries), waited=True))
-    return Presentation(tuple(listings))
+        listings.append(Listing(entries=tuple(entries), waited=True))
+    return Presentation(tuple(filter(_holds_text, listings)))
 
 
 def merge(waiting: Presentation, newer: Presentation) -> Presentation:
     """Return what both hold, each message once, in the order in which it was accepted.
 
-    A list that contains the last one of those that wait takes its place; one that is contained in
-    it adds nothing; any other stands behind.
+    A list that contains the last one of those that wait takes its place; any other stands behind,
+    if it holds anything new.
     """
     listings = list(waiting.listings)
     for listing in newer.listings:
-        if not listings:
-            listings.append(listing)
-            continue
-        last = listings[-1]
-        matches = align_head_first(listing.tokens, last.tokens)
-        pairs = [None if at is None else last.entries[at] for at in matches]
-        matched = sum(pair is not None for pair in pairs)
-        if matched == len(last.entries):
-            listings[-1] = Listing(
-                entries=tuple(
-                    new if old is None else _either(old, new)
-                    for old, new in zip(pairs, listing.entries, strict=True)
-                ),
-                waited=last.waited or listing.waited,
-            )
-        elif matched < len(pairs):
-            listings.append(_behind(listings, listing))
+        united = _united(listings[-1], listing) if listings else listing
+        if united is not None:
+            listings[-1:] = [_without_held(united, listings[:-1])]
+        else:
+            behind = _without_held(listing, listings)
+            listings += [behind] if _holds_text(behind) else []
     return Presentation(tuple(listings))
 
 
@@ -206,14 +194,32 @@ def _either(old: Entry, new: Entry) -> Entry:
     return old if len(old.older) > len(new.older) else new
 
 
-def _behind(earlier: Sequence[Listing], listing: Listing) -> Listing:
-    """Drop the texts that an earlier list holds."""
+def _united(last: Listing, newer: Listing) -> Listing | None:
+    """Return the newer list with what is known of the older, if it contains all of that."""
+    matches = align_head_first(newer.tokens, last.tokens)
+    if sum(match is not None for match in matches) < len(last.entries):
+        return None
+    entries = [
+        entry if match is None else _either(last.entries[match], entry)
+        for match, entry in zip(matches, newer.entries, strict=True)
+    ]
+    return Listing(entries=tuple(entries), waited=last.waited or newer.waited)
+
+
+def _without_held(listing: Listing, earlier: Sequence[Listing]) -> Listing:
+    """Leave only the places of what an earlier list has already."""
     entries = list(listing.entries)
     for other in earlier:
-        for at, match in enumerate(align_head_first(listing.tokens, other.tokens)):
-            if match is not None:
-                entries[at] = _place(entries[at])
+        held = frozenset(other.tokens)
+        matches = align_head_first(listing.tokens, other.tokens)
+        for at, (entry, match) in enumerate(zip(listing.entries, matches, strict=True)):
+            if match is not None or (entry.token in held and not entry.numbered):
+                entries[at] = _place(entry)
     return replace(listing, entries=tuple(entries))
+
+
+def _holds_text(listing: Listing) -> bool:
+    return any(isinstance(entry, Fingerprint) for entry in listing.entries)
 
 
 def _place(entry: Entry, digest: str | None = None) -> Place:
