@@ -40,11 +40,11 @@ services: ## install what tests need from Debian and Go, and name what could not
 	@scripts/services
 
 test-openviking: $(READY) ## against a real server: VENV=<environment with openviking==0.5.2>
-	$(BIN)/python -m pytest tests/external/test_openviking.py --timeout=900 \
+	$(BIN)/python -m pytest tests/external/test_openviking.py -s --timeout=900 \
 		--openviking-venv='$(VENV)' --shared='$(SHARED)' $(PYTEST_ARGS)
 
 test-deerflow: $(READY) ## in a real DeerFlow: PYTHON=<its interpreter>; installs our wheel there
-	$(BIN)/python -m pytest tests/external/test_deerflow.py --timeout=1800 \
+	$(BIN)/python -m pytest tests/external/test_deerflow.py -s --timeout=1800 \
 		--deerflow-python='$(PYTHON)' --shared='$(SHARED)' $(PYTEST_ARGS)
 
 lint: $(READY) ## ruff: rules and format
