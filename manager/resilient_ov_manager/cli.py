@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from resilient_ov_manager.commands import check, demo, identity, serve
+from resilient_ov_manager.commands import check, demo, identity, serve, status, switch
 from resilient_ov_manager.plugins import plugin_command, plugin_names
 from resilient_ov_manager.terminal import CommandError, tell_error
 
@@ -44,7 +44,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 
 
@@ -66,14 +66,20 @@ def resilient_ov(
 ) -> None:
     """Memory for DeerFlow on an OpenViking server that stays healthy when the server does not.
 
-    Exit codes of all commands: 0 = fine, 1 = the server is not usable or a check failed,
-    2 = a wrong option, file or configuration, 4 = the storage folder or its locks.
+    Exit codes of all commands:
+
+    - 0: fine
+    - 1: the server is not usable, or a check failed
+    - 2: a wrong option, file or configuration
+    - 4: the storage folder or its locks cannot be used
     """
 
 
 app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
 app.command("check")(check.check)
+app.command("status")(status.status)
+app.command("switch")(switch.switch)
 app.command("identity")(identity.identity)
 
 

@@ -52,6 +52,7 @@ class PerProcess:
             if self._backend is None:
                 self._backend = compose(self._settings, self._sinks.surroundings())
                 self._backend.memory.closed = self._closed
+                self._backend.background.start()
                 if self._settings.shutdown.atexit:
                     atexit.register(_drain_at_exit, weakref.ref(self))
             return self._backend

@@ -85,7 +85,10 @@ class Sinks:
             )
         )
         around = Surroundings(
-            sink=sink, key=self._current_key, refresh_key=self._refresh_key, board=self._board
+            sink=sink,
+            key=self._current_key,
+            refresh_key=self._refresh_key,
+            board=_BoardWithLines(self._board, self._log),
         )
         if self._trace is None:
             return around
@@ -136,3 +139,20 @@ class Sinks:
 
     def _refresh_key(self) -> bool:
         return self._key.refresh(force=True)
+
+
+class _BoardWithLines:
+    """The status with the newest log lines, as it is written to the status file."""
+
+    def __init__(self, board: StatusBoard, log: LogSink) -> None:
+        self._board = board
+        self._log = log
+
+    @property
+    def revision(self) -> int:
+        """Grow with every change worth writing down."""
+        return self._board.revision
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return everything as JSON-clean values."""
+        return {**self._board.snapshot(), "recent": self._log.recent()}

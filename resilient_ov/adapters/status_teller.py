@@ -13,7 +13,10 @@ from resilient_ov.adapters.status_file import StatusFiles
 class Board(Protocol):
     """What is known of this process's health; ``revision`` grows with every change."""
 
-    revision: int
+    @property
+    def revision(self) -> int:
+        """Grow with every change."""
+        ...
 
     def snapshot(self) -> dict[str, Any]:
         """Return it as JSON-clean values."""

@@ -30,8 +30,12 @@ def check(
     logs a failed start of memory and goes on. The server gets one health check and one search of
     a user that is never written to; the storage folder is made if it is missing.
 
-    Exit codes: 0 = usable, 1 = the server is not usable, 2 = the configuration or the key is
-    wrong, 4 = the storage folder or its locks. The first step that failed decides.
+    Exit codes; the first step that failed decides:
+
+    - 0: memory is usable
+    - 1: the server is not
+    - 2: the configuration or the key is wrong
+    - 4: the storage folder or its locks cannot be used
     """
     from resilient_ov_manager.preflight import State, preflight
 

@@ -12,8 +12,11 @@ def demo() -> None:
     would, kills it, starts it again, and reads back what it holds. Takes about half a minute and
     leaves nothing behind.
 
-    Exit codes: 0 = every check of the demo held, 1 = one did not, or the server did not start,
-    2 = the server's packages are not installed.
+    Exit codes:
+
+    - 0: every check of the demo held
+    - 1: one did not, or the server did not start
+    - 2: the server's packages are not installed
     """
     require_extra("server", "starlette", "uvicorn")
 

@@ -35,7 +35,10 @@ def identity(
     The ids are what the server sees and what the files below storage_path are called; the labels
     are what you search for in logs. No server is asked.
 
-    Exit codes: 0 = printed, 2 = a wrong id or configuration.
+    Exit codes:
+
+    - 0: printed
+    - 2: a wrong id or configuration
     """
     from rich.text import Text
 

@@ -52,8 +52,11 @@ def serve(
     It keeps what it was told in DIR, also when it is killed. It has no TLS, keeps keys in clear
     text and extracts memories by fixed rules instead of a model.
 
-    Exit codes: 0 = stopped by Ctrl-C or SIGTERM, 2 = a wrong option, or the address is taken,
-    4 = the folder cannot be used.
+    Exit codes:
+
+    - 0: stopped by Ctrl-C or SIGTERM
+    - 2: a wrong option, or the address is taken
+    - 4: the folder cannot be used
     """
     require_extra("server", "starlette", "uvicorn")
     # From here on a SIGTERM ends the process cleanly, also before the server has its own handler

@@ -16,7 +16,7 @@ import httpx
 
 from resilient_ov_manager.terminal import CommandError, ExitCode
 
-_START_S = 15.0
+_START_S = 30.0
 _STOP_S = 5.0
 _KEY_VARIABLE = "RESILIENT_OV_DEMO_KEY"
 
@@ -64,8 +64,12 @@ class ChildServer:
             if self._answers():
                 return time.monotonic() - began_s
             time.sleep(0.05)
-        lines = self._log.read_text(errors="replace").splitlines() or ["it wrote nothing"]
-        raise CommandError(f"the demo's server did not start: {lines[-1]}", ExitCode.NOT_USABLE)
+        if self._process.poll() is None:
+            why = f"no answer within {_START_S:.0f} s. Try again when the machine is less busy"
+        else:
+            lines = self._log.read_text(errors="replace").splitlines()
+            why = lines[-1] if lines else "it ended without a word"
+        raise CommandError(f"the demo's server did not start: {why}", ExitCode.NOT_USABLE)
 
     def kill(self) -> None:
         """Kill it at once, as a crash or the kernel would: no handler, no goodbye."""
