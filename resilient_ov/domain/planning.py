@@ -93,27 +93,23 @@ def plan(
     for listing in presentation.listings:
         prefix = _held_prefix(watermark, listing.entries)
         entries = listing.entries[prefix:]
-        found = _recognised(entries, known, head_first=prefix > 0 or not forgotten)
-        stored = frozenset(known)
+        fresh = [p.digest for p in unknown]
+        found = _recognised(entries, known, fresh, head_first=prefix > 0 or not forgotten)
+        stored = {*known, *fresh}
         anchored = any(_known_as(entry, stored) for entry in listing.entries[:prefix])
-        shown = [_digest_in_prefix(entry) for entry in listing.entries[:prefix]]
-        fresh: list[str] = []
+        digests += map(_digest_in_prefix, listing.entries[:prefix])
         for entry, match in zip(entries, found, strict=True):
             digest = match or by_token.get(entry.token)
             if digest is None and isinstance(entry, Fingerprint):
                 digest = numbers.next(entry.exact) if entry.numbered else entry.exact
                 unknown.append(Planned(entry.message, digest))
-                fresh.append(digest)
                 lost = lost or (forgotten and not anchored)
             elif digest is None:
                 digest = _digest(entry)
             anchored = anchored or digest in stored
             if not entry.numbered:
                 by_token[entry.token] = digest
-            shown.append(digest)
-        digests += shown
-        if listing is not presentation.listings[-1]:
-            known = list(_in_order_of(shown, known, fresh))
+            digests.append(digest)
     return Plan(unknown=tuple(unknown), digests=tuple(digests), prefix_lost=lost)
 
 
@@ -127,7 +123,8 @@ def delivered(
     a message that was stored late, or given up, must not outlive its neighbours there.
     """
     for listing, stored in _by_listing(presentation, digests):
-        order = _in_order_of(stored, watermark.submitted)
+        window = frozenset(watermark.submitted)
+        order = interleave(watermark.submitted, [d for d in dict.fromkeys(stored) if d in window])
         count, prefix_digest = _fallen(watermark, listing.entries, stored)
         covered = frozenset(stored[:count])
         watermark = replace(watermark, submitted=tuple(d for d in order if d not in covered))
@@ -204,14 +201,6 @@ def _by_listing(
         start += len(listing.entries)
 
 
-def _in_order_of(
-    shown: Sequence[str], known: Sequence[str], fresh: Iterable[str] = ()
-) -> tuple[str, ...]:
-    """Return `known` and `fresh` in the order in which a list shows them."""
-    held = {*known, *fresh}
-    return interleave(known, [d for d in dict.fromkeys(shown) if d in held])
-
-
 def _fallen(
     watermark: Watermark, entries: Sequence[Entry], digests: Sequence[str]
 ) -> tuple[int, str]:
@@ -222,26 +211,32 @@ def _fallen(
 
 
 def _recognised(
-    entries: Sequence[Entry], window: Sequence[str], *, head_first: bool
+    entries: Sequence[Entry], known: Sequence[str], fresh: Sequence[str], *, head_first: bool
 ) -> list[str | None]:
-    """Return for each entry the digest of the window that stands for it, if any."""
-    stored = frozenset(window)
+    """Return for each entry the digest that stands for it, if any.
+
+    `known` = the window in its order; `fresh` = what an earlier list of this plan has planned.
+    """
+    stored = frozenset(known)
     found = [_known_as(entry, stored) for entry in entries]
-    # A place that was never planned is looked for like its message.
-    sought = {at for at, e in enumerate(entries) if _never_numbered(e)}
-    bases = {entries[at].token for at in sought}
-    if not bases:
+    sought = [at for at, entry in enumerate(entries) if _never_numbered(entry)]
+    if not sought:
         return found
-    # What another place stands for is known exactly; the other digests of a base are to be had.
+    bases = {entries[at].token for at in sought}
+    # What a place stands for is known exactly; the other digests of a base are to be had.
     placed = {digest for digest in found if digest is not None}
-    tokens = [d[:BASE_CHARS] if d[:BASE_CHARS] in bases and d not in placed else d for d in window]
-    shown = [at for at, e in enumerate(entries) if at in sought or found[at] or not e.numbered]
-    matches = (align_head_first if head_first else align)(
-        [found[at] or _digest(entries[at]) for at in shown], tokens
-    )
-    for at, match in zip(shown, matches, strict=True):
-        if at in sought and match is not None:
-            found[at] = window[match]
+    tokens = [d[:BASE_CHARS] if d[:BASE_CHARS] in bases and d not in placed else d for d in known]
+    shown = [at for at, e in enumerate(entries) if _never_numbered(e) or found[at] is not None]
+    wanted = [found[at] or entries[at].token for at in shown]
+    for at, match in zip(
+        shown, (align_head_first if head_first else align)(wanted, tokens), strict=True
+    ):
+        if found[at] is None and match is not None:
+            found[at] = known[match]
+    rest = [at for at in sought if found[at] is None]
+    planned = align([entries[at].token for at in rest], [d[:BASE_CHARS] for d in fresh])
+    for at, match in zip(rest, planned, strict=True):
+        found[at] = None if match is None else fresh[match]
     return found
 
 
