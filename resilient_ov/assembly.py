@@ -86,7 +86,7 @@ def assemble(settings: Settings, outside: Outside) -> Assembly:
         for event in told(changes, clock.monotonic_s()):
             sink.emit(event)
         outside.mirror(changes)
-        if any(isinstance(c, Transition) and c.to_state is BreakerState.CLOSED for c in changes):
+        if any(_lets_go_on(c) for c in changes):
             writer.recovered()
         if any(_auth_hold_began(c) for c in changes):
             outside.auth_held()
@@ -194,6 +194,13 @@ def assemble(settings: Settings, outside: Outside) -> Assembly:
         sources=(writer, extractions, sweeper),
         on_changes=on_changes,
     )
+
+
+def _lets_go_on(change: Change) -> bool:
+    """Tell whether what waits may be sent again: a breaker closed, or the key is good again."""
+    if isinstance(change, Transition):
+        return change.to_state is BreakerState.CLOSED
+    return change.kind is HoldKind.AUTH and change.until_s is None
 
 
 def _auth_hold_began(change: Change) -> bool:
