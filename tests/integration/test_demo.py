@@ -19,6 +19,7 @@ from resilient_ov_manager.terminal import CommandError, ExitCode
 KEY = "demo-key-4711"
 
 
+@pytest.mark.timeout(180)
 def test_the_demo_shows_everything_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "temporary").mkdir()
     environ = {
@@ -35,7 +36,7 @@ def test_the_demo_shows_everything_and_leaves_nothing(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=170,
     )
     shown = ended.stdout
     assert ended.returncode == 0, shown + ended.stderr
@@ -94,6 +95,7 @@ def test_a_killed_child_comes_back_on_its_port(tmp_path: Path) -> None:
         assert server.url == url
         assert server.pid != pid
         assert httpx.get(f"{url}/health", trust_env=False).status_code == 200
+        server.kill()
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{url}/health", trust_env=False)
 
@@ -104,6 +106,31 @@ def test_a_child_that_does_not_start_says_why(tmp_path: Path) -> None:
     with server, pytest.raises(CommandError, match=r"did not start: .*cannot be used") as caught:
         server.start()
     assert caught.value.code is ExitCode.NOT_USABLE
+
+
+def test_a_child_that_stays_silent_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "_START_S", 0.0)
+    with (
+        ChildServer(tmp_path, KEY) as server,
+        pytest.raises(CommandError, match="no answer within 0 s"),
+    ):
+        server.start()
+
+
+@pytest.mark.parametrize(
+    ("code", "why"), [("raise SystemExit(3)", "without a word"), ("import no_such", "no_such")]
+)
+def test_a_child_that_ends_tells_its_last_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, why: str
+) -> None:
+    interpreter = tmp_path / "interpreter"
+    interpreter.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}'\n")
+    interpreter.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(interpreter))
+    with ChildServer(tmp_path, KEY) as server, pytest.raises(CommandError, match=why):
+        server.start()
 
 
 def test_a_child_that_does_not_end_is_killed(

@@ -1,5 +1,6 @@
 """`resilient-ov serve`: starts, says what it is, ends cleanly; wrong inputs get a sentence."""
 
+import errno
 import importlib
 import signal
 import socket
@@ -237,6 +238,24 @@ def test_an_ipv6_address_is_written_in_brackets(monkeypatch: pytest.MonkeyPatch)
     assert code == 0, told
     assert "http://[::1]:39333" in told
     assert calls[0]["root_key"] is None
+
+
+def test_an_address_the_machine_does_not_have_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bind = socket.socket.bind
+
+    def bind_only_ipv4(self: socket.socket, address: Any) -> None:
+        if self.family == socket.AF_INET6:
+            raise OSError(errno.EADDRNOTAVAIL, "no such address")
+        bind(self, address)
+
+    monkeypatch.setattr(socket.socket, "bind", bind_only_ipv4)
+    served: list[dict[str, Any]] = []
+    module = importlib.import_module("resilient_ov.embedded.serve")
+    monkeypatch.setattr(module, "serve", lambda **options: served.append(options))
+    code, told = run("--host=::1", f"--port={free_port()}", "--auth=dev")
+    assert (code, len(served)) == (0, 1), told
 
 
 def test_the_extra_is_asked_for_by_name() -> None:

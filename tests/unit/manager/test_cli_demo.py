@@ -29,7 +29,7 @@ from resilient_ov_manager.demo.conversation import (
     Words,
     keep_hidden,
 )
-from resilient_ov_manager.demo.host import Host
+from resilient_ov_manager.demo.host import Host, manager_class
 from resilient_ov_manager.demo.log import LogLines
 from resilient_ov_manager.demo.reading_back import Reader
 from resilient_ov_manager.demo.stage import Call, Stage, shown_time
@@ -369,6 +369,12 @@ def test_the_host_of_the_machine_is_not_imported(tmp_path: Path) -> None:
         check=True,
     )
     assert ended.stdout.split() == ["resilient_ov_manager.contract", "False"]
+
+
+def test_a_host_that_is_loaded_already_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "deerflow", None)
+    assert manager_class().__name__ == "OpenVikingMemoryManager"
+    assert "deerflow" in sys.modules
 
 
 @pytest.mark.parametrize(("holds", "code"), [(True, 0), (False, 1)])
