@@ -152,12 +152,13 @@ class Remember:
         )
 
     def _after_commit(self, context: CallContext, target: Target, delivery: Delivery) -> Flow[None]:
+        if delivery.task_id is None:
+            return  # nothing was written, so nothing is asked
         # The task of this very turn has only begun: asking for it now would be polling.
         yield from self._extractions.check_earlier(context, target)
-        if delivery.task_id is not None:
-            self._extractions.watch(target, delivery.task_id)
-            if self._wait_for_extraction:
-                yield from self._extractions.wait_for(context, target, delivery.task_id)
+        self._extractions.watch(target, delivery.task_id)
+        if self._wait_for_extraction:
+            yield from self._extractions.wait_for(context, target, delivery.task_id)
 
     def _dropped(self, reason: events.DropReason, presentation: Presentation) -> Remembered:
         self._sink.emit(events.MessagesDropped(reason=reason, count=len(presentation.fingerprints)))
