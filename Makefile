@@ -12,8 +12,9 @@ CODE := resilient_ov manager observability chaos
 CHECKED := $(CODE) tests
 # Documents and recordings that live beside the repository; only the external suites read them.
 SHARED ?= ../shared
+TURNS ?= 1000000
 
-.PHONY: help test services test-openviking test-deerflow lint format typecheck coverage clean
+.PHONY: help demo test bench bench-cost bench-deadline simulate services leaks test-openviking test-deerflow lint format typecheck coverage clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | column -t -s '|'
@@ -24,6 +25,9 @@ $(READY): pyproject.toml
 	@echo "installing into $(VENV_DIR) ($$($(BIN)/python -V))"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
+
+demo: $(READY) ## the main job on the embedded server, explained while it runs
+	$(BIN)/resilient-ov demo
 
 test: $(READY) ## run every test with coverage; STRICT=1 fails on any skip, PYTEST_ARGS selects
 	@scripts/services || echo "tests that need what is missing are skipped by name"
@@ -36,8 +40,23 @@ coverage: $(READY) ## judge the coverage of the last `make test` (branches; rule
 	$(BIN)/coverage report --include='resilient_ov/domain/*,resilient_ov/policy/*' --fail-under=100
 	$(BIN)/coverage report --omit='resilient_ov/domain/*,resilient_ov/policy/*' --fail-under=95
 
+bench: bench-cost bench-deadline ## every benchmark; each fails above its bound
+
+bench-cost: $(READY) ## CPU time that the policy and its metrics cost a successful operation
+	$(BIN)/python -m tests.benchmarks.policy_cost
+
+bench-deadline: $(READY) ## how far calls overshoot their deadline, per fault
+	$(BIN)/python -m tests.benchmarks.deadline
+
+simulate: $(READY) ## simulated turns with faults, TURNS of them; a failing story names its seed
+	$(BIN)/python -m tests.simulation.simulate --turns $(TURNS)
+
 services: ## install what tests need from Debian and Go, and name what could not be had
 	@scripts/services
+
+leaks: $(READY) ## 10 000 random worlds on profile namespace; `make test` plays 60 (LEAK_EXAMPLES)
+	LEAK_EXAMPLES=$${LEAK_EXAMPLES:-10000} $(BIN)/python -m pytest -s \
+		tests/integration/test_namespace_leaks.py $(PYTEST_ARGS)
 
 test-openviking: $(READY) ## against a real server: VENV=<environment with openviking==0.5.2>
 	$(BIN)/python -m pytest tests/external/test_openviking.py -s --timeout=900 \

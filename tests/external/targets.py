@@ -11,5 +11,6 @@ def existing(config: pytest.Config, option: str, inside: str, advice: str) -> Pa
     # Not resolved: an environment is known by the place of its interpreter's link.
     path = Path(given).absolute()
     if not given or not (path / inside).exists():
-        pytest.fail(f"{option}={given!r} holds no {inside}: {advice}", pytrace=False)
+        missing = f"there is no {inside or 'such file'}: {advice}"
+        pytest.fail(f"{option}={given!r}: {missing}", pytrace=False)
     return path
