@@ -115,10 +115,6 @@ class Watermark:
             server_live=None,
         )
 
-    def lost_count(self) -> "Watermark":
-        """Forget the server's counters, so that the next delivery compares and rebuilds."""
-        return replace(self, server_total=None, server_live=None)
-
     def intend(self, *, doubt_id: str, owner: str, digests: tuple[str, ...]) -> "Watermark":
         """Write down a batch before it is sent.
 
@@ -163,10 +159,6 @@ class Watermark:
         """Record that the batch in doubt certainly had no effect."""
         return replace(self, in_doubt=None)
 
-    def owe_look(self, *, doubt_id: str, owner: str) -> "Watermark":
-        """Write down that the server holds more than we know."""
-        return self.intend(doubt_id=doubt_id, owner=owner, digests=())
-
     def settled(
         self,
         *,
@@ -204,7 +196,11 @@ class Watermark:
         """
         doubt = self._doubt()
         return replace(
-            self.lost_count(), submitted=(self.submitted + doubt.digests)[-window:], in_doubt=None
+            self,
+            submitted=(self.submitted + doubt.digests)[-window:],
+            in_doubt=None,
+            server_total=None,
+            server_live=None,
         )
 
     def given_up(self, digests: tuple[str, ...], window: int) -> "Watermark":

@@ -510,6 +510,12 @@ def test_adopted_prefix_covers_what_only_the_history_knows() -> None:
     assert unknown(state, thread(3, 42)) == ["m41", "m42"]
 
 
+def test_list_that_is_all_stored_is_adopted_as_far_as_it_left_the_window() -> None:
+    history = exact(thread(0, 40))
+    assert rebuilt(thread(0, 40), history, total=41).prefix_count == 25
+    assert rebuilt(thread(30, 40), history, total=41).prefix_count == 0
+
+
 def test_new_message_among_known_ones_ends_the_adopted_prefix() -> None:
     history = exact(shown("a", "c"))
     state = rebuilt(shown("a", "b", "c"), history, total=2)
