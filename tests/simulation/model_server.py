@@ -97,8 +97,8 @@ class ModelServer:
         self.stopped = False
         waiting, self._at_continue = self._at_continue, []
         for apply in waiting:
-            # What was in its socket buffers is done now, or a moment later.
-            self.world.after(self.world.rng.uniform(0, 0.5), apply)
+            # What was in its socket buffers came before any later request, so it is done first.
+            apply()
 
     def crash(self) -> None:
         """Die: what was not applied is gone with the sockets."""

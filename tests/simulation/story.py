@@ -32,7 +32,7 @@ SICK = Faults(
     busy=0.05,
     html=0.03,
     server_error=0.03,
-    slow=0.08,
+    slow=0.3,
     # A late original lands before absence can have been proven; later ones have their own test.
     late_s=SETTLE_S * 0.9,
 )
