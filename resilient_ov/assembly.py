@@ -22,6 +22,7 @@ from resilient_ov.usecases.deliver import Deliver
 from resilient_ov.usecases.drain import Drain
 from resilient_ov.usecases.extraction import Extractions
 from resilient_ov.usecases.look import Looks
+from resilient_ov.usecases.persistence import Persistence
 from resilient_ov.usecases.rebuild import Rebuilds
 from resilient_ov.usecases.recall import Recall
 from resilient_ov.usecases.remember import Remember
@@ -100,9 +101,11 @@ def assemble(settings: Settings, outside: Outside) -> Assembly:
         clock=clock,
         dice=dice,
     )
+    persistence = Persistence(store, sink, clock)
     deliver = Deliver(
         calls=calls,
         store=store,
+        persistence=persistence,
         settler=Settler(
             Looks(clock),
             sink,
@@ -163,6 +166,7 @@ def assemble(settings: Settings, outside: Outside) -> Assembly:
             wait_for_extraction=settings.session.wait_for_extraction,
         ),
         warm=Warm(calls=calls, score_threshold=settings.retrieval.score_threshold),
+        persistence=persistence,
         gate=gate,
         sink=sink,
         clock=clock,

@@ -38,6 +38,7 @@ from resilient_ov.usecases.backlog import HandOver, KeepHidden
 from resilient_ov.usecases.call import CallContext, origin_of
 from resilient_ov.usecases.drain import Drain
 from resilient_ov.usecases.failures import degradation, error_of
+from resilient_ov.usecases.persistence import Persistence
 from resilient_ov.usecases.recall import Found, Question, Recall, degraded
 from resilient_ov.usecases.remember import Remember, Remembered
 from resilient_ov.usecases.steps import Flow
@@ -47,6 +48,7 @@ from resilient_ov.usecases.warm import Warm, Warmed
 R = TypeVar("R")
 
 PROBE_USER = "__probe__"
+_NO_STATE = events.CallOutcome.DEGRADED_UNAVAILABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,7 @@ class Memory:
         recall: Recall,
         remember: Remember,
         warm: Warm,
+        persistence: Persistence,
         gate: Gate,
         sink: events.EventSink,
         clock: Clock,
@@ -87,6 +90,7 @@ class Memory:
         self._recall = recall
         self._remember = remember
         self._warm = warm
+        self._persistence = persistence
         self._gate = gate
         self._sink = sink
         self._clock = clock
@@ -341,19 +345,26 @@ class Memory:
             OpenVikingError: it is not, and the startup policy is fail-fast.
         """
         ended = _Ended()
-        warmed = yield from self._told(
+        error = yield from self._told(
             events.Call.WARM,
             self._settings.budgets.warm_s,
             ended,
             lambda context: self._warmed(context, ended),
         )
-        if warmed.failed is None:
-            return True
-        if self._settings.startup_policy is StartupPolicy.FAIL_FAST:
-            raise error_of(warmed.failed, warmed.operation)
-        return False
+        if error is not None and self._settings.startup_policy is StartupPolicy.FAIL_FAST:
+            raise error
+        return error is None
 
-    def _warmed(self, context: CallContext, ended: _Ended) -> Flow[Warmed]:
+    def _warmed(self, context: CallContext, ended: _Ended) -> Flow[OpenVikingError | None]:
+        problem = yield from self._persistence.probe(context.deadline_s)
+        if problem is not None:
+            error = OpenVikingError(
+                f"the state in {self._settings.storage_path} cannot be written: {problem};"
+                " nothing is sent before it can",
+                retryable=True,
+            )
+            ended.outcome, ended.error_type = _NO_STATE, type(error).__name__
+            return error
         health = CallContext.starting(
             self._clock,
             budget_s=min(context.budget_s, self._settings.budgets.health_s),
@@ -370,11 +381,12 @@ class Memory:
         )
         if warmed.user is not None and self._settings.auth.mode is AuthMode.API_KEY:
             self._server_user = warmed.user
-        if warmed.failed is not None and warmed.operation is not None:
-            error = error_of(warmed.failed, warmed.operation)
-            found = degraded(_warm_reason(warmed), warmed.failed)
-            ended.outcome, ended.error_type = found.outcome, type(error).__name__
-        return warmed
+        if warmed.failed is None:
+            return None
+        error = error_of(warmed.failed, warmed.operation)
+        found = degraded(_warm_reason(warmed), warmed.failed)
+        ended.outcome, ended.error_type = found.outcome, type(error).__name__
+        return error
 
     def flushed(self, drain: Drain, timeout_s: float) -> Flow[bool]:
         """Stop intake, deliver what waits; True = nothing of this process is left."""

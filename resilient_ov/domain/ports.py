@@ -39,15 +39,16 @@ class Dice(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Attempt:
-    """One attempt of a command.
+    """One attempt of a command; nobody changes it.
 
     ``deadline_s`` is absolute on the monotonic clock and covers everything up to the last byte
     of the answer. ``request_id`` is random and carries no identity. ``trace_id`` is the host's,
     or None.
     """
 
+    # Not frozen, because one is made for every request and frozen costs three times as much.
     command: Command
     deadline_s: float
     request_id: str
@@ -169,6 +170,14 @@ class WatermarkStore(Protocol):
 
     def persistent(self) -> bool:
         """Tell whether the last attempt to write succeeded."""
+        ...
+
+    def probe(self) -> None:
+        """Write, replace and remove something as a save does (blocks).
+
+        Raises:
+            StateUnwritableError: a save would fail now.
+        """
         ...
 
     def close(self) -> None:

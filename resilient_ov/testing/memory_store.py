@@ -94,6 +94,13 @@ class MemoryWatermarkStore:
         """Tell whether the last attempt to write succeeded."""
         return self._persistent
 
+    def probe(self) -> None:
+        """Find out whether a save would fail."""
+        with self.place.mutex:
+            self.check(self.place.open_problem)
+            self.check(self.place.save_problem)
+            self.succeeded()
+
     def close(self) -> None:
         """End this owner's life; what it holds in a visit stays held until the visit is left."""
         place = self.place

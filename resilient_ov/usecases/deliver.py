@@ -45,6 +45,7 @@ from resilient_ov.policy.refusals import Refusal
 from resilient_ov.settings import Settings
 from resilient_ov.usecases.call import CallContext, Calls
 from resilient_ov.usecases.edits import Edits
+from resilient_ov.usecases.persistence import Persistence
 from resilient_ov.usecases.reader import (
     NotAnsweredError,
     SessionReader,
@@ -133,6 +134,7 @@ class Deliver:
         *,
         calls: Calls,
         store: WatermarkStore,
+        persistence: Persistence,
         settler: Settler,
         rebuilds: Rebuilds,
         sink: events.EventSink,
@@ -143,6 +145,7 @@ class Deliver:
     ) -> None:
         self._calls = calls
         self._store = store
+        self._persistence = persistence
         self._settler = settler
         self._rebuilds = rebuilds
         self._sink = sink
@@ -197,11 +200,13 @@ class Deliver:
             except _StoppedError as stopped:
                 return (yield from self._ended(visit, work, stopped))
             except (StateUnwritableError, WorkLateError):
-                self._state_error(events.StateErrorReason.UNWRITABLE)
+                self._persistence.failed()
                 return self._delivery(visit, work, _StoppedError(DeliveryStatus.NO_STATE))
             except NewerStateError:
                 self._state_error(events.StateErrorReason.NEWER_SCHEMA)
                 return self._delivery(visit, work, _StoppedError(DeliveryStatus.NEWER_STATE))
+            finally:
+                self._persistence.look()
             return Delivery(
                 status=DeliveryStatus.DONE, left=NOTHING, committed=True, task_id=task_id
             )

@@ -295,6 +295,18 @@ def test_a_failed_save_changes_nothing_and_the_next_one_recovers(
     assert load(store) == Loaded(watermark=state(server_total=9, revision=2))
 
 
+def test_the_probe_fails_when_a_save_would(place: Place) -> None:
+    store = place.store()
+    store.probe()
+    with place.unwritable("no_space"):
+        with pytest.raises(StateUnwritableError) as raised:
+            store.probe()
+        assert raised.value.problem == "no_space"
+        assert store.persistent() is False
+    store.probe()
+    assert store.persistent() is True
+
+
 def test_a_visit_that_failed_to_save_frees_the_session(place: Place) -> None:
     store = place.store()
     with store.session(SESSION) as unit:
