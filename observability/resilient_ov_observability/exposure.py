@@ -34,7 +34,7 @@ class ScrapedRegistry:
     """
 
     def __init__(self, registry: Any = None) -> None:
-        shared_metric_set(registry)
+        self._set = shared_metric_set(registry)
         self._registry = registry
 
     def collect(self) -> Iterator[Any]:
@@ -49,6 +49,8 @@ class ScrapedRegistry:
         library = _library()
         if not is_multiprocess():
             return library.REGISTRY if self._registry is None else self._registry
+        if self._set is not None:
+            self._set.store.settle()
         mark_dead_processes(multiprocess_dir())
         merged = library.CollectorRegistry(support_collectors_without_names=True)
         _multiprocess().MultiProcessCollector(merged)

@@ -15,6 +15,8 @@ from resilient_ov_observability.shared_store import SharedStore
 from resilient_ov_observability.store import Plan, SharedGauges, Store
 
 PLAN: Final = Plan(CATALOGUE.values())
+# Imported with this module: it takes longer than making a manager may.
+_library: Final[Any] = optional("prometheus_client")
 _MARK: Final = "_resilient_ov_metric_set"
 _making = threading.Lock()
 
@@ -44,12 +46,11 @@ def shared_metric_set(
     None when the library is missing or broken, or the names are taken by somebody else's metrics.
     The set is kept on the registry itself, so that a reloaded module finds it again.
     """
-    library = optional("prometheus_client")
-    if library is None:
+    if _library is None:
         return None
     with _making:
         try:
-            place = library.REGISTRY if registry is None else registry
+            place = _library.REGISTRY if registry is None else registry
             found = getattr(place, _MARK, None)
             if found is None:
                 found = MetricSet(_store(place, wall_s))

@@ -290,3 +290,6 @@ class _Nowhere:
         self, counters: tuple[int, ...], histogram: int, value: float, trace_id: str | None = None
     ) -> None:
         """Do nothing."""
+
+    def settle(self) -> None:
+        """Do nothing."""

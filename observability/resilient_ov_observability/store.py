@@ -27,6 +27,10 @@ class Store(Protocol):
         """Add one to each counter and observe ``value``; ``trace_id`` may become an exemplar."""
         ...
 
+    def settle(self) -> None:
+        """Wait until everything counted so far can be seen by a scrape."""
+        ...
+
 
 class Plan:
     """Which slot each series of a list of metrics has."""

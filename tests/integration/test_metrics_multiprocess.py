@@ -14,6 +14,7 @@ import json, os, sys
 from resilient_ov import events
 from resilient_ov.domain.exchange import Operation
 from resilient_ov.events import *
+from resilient_ov_observability.metric_set import shared_metric_set
 from resilient_ov_observability.metrics import MetricsSink
 from resilient_ov_observability.exposure import metrics_page
 sink = MetricsSink(wall_s=lambda: {wall_s})
@@ -23,11 +24,14 @@ def op(status=OperationStatus.OK, duration_s=0.1):
     )
 def tell(*what):
     print(json.dumps(what), flush=True)
+def done():
+    shared_metric_set().store.settle()
+    tell("done")
 {body}
-tell("done")
+done()
 for line in sys.stdin:
     exec(line)
-    tell("done")
+    done()
 """
 
 FIRST = """

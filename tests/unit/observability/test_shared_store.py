@@ -110,3 +110,36 @@ def test_a_scrape_can_be_restricted_to_names(folder, registry):
     MetricsSink(registry).emit(operation())
     restricted = ScrapedRegistry(registry).restricted_registry(["openviking_stale_reads_total"])
     assert [m.name for m in restricted.collect()] == ["openviking_stale_reads"]
+
+
+def test_what_is_counted_while_the_files_are_made_waits_and_is_not_lost(folder, registry):
+    sink = MetricsSink(registry)
+    store = metric_set.shared_metric_set(registry).store
+    with store._lock:
+        sink.emit(operation(duration_s=0.3))
+        sink.emit(events.StaleRead())
+        sink.emit(events.StatePersistence(persistent=False))
+        assert not store._ready
+    samples = shown(registry)
+    assert store._ready
+    assert samples['openviking_requests_total{operation="search",status="ok"}'] == 1.0
+    assert samples["openviking_stale_reads_total"] == 1.0
+    assert samples["openviking_state_persistent"] == 0.0
+
+
+def test_files_that_cannot_be_made_cost_the_metrics_and_nothing_grows(
+    folder, registry, monkeypatch
+):
+    sink = MetricsSink(registry)
+    store = metric_set.shared_metric_set(registry).store
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(folder / "missing"))
+    for _ in range(100):
+        sink.emit(operation())
+        store.settle()
+    assert store._waiting == []
+    assert not store._ready
+
+
+def test_settling_what_never_began_returns_at_once(folder, registry):
+    MetricsSink(registry)
+    metric_set.shared_metric_set(registry).store.settle()
