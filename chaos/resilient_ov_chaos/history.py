@@ -84,7 +84,10 @@ class CallEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireAttempt:
-    """One attempt of the product on the wire. ``outcome``: an HTTP status or what went wrong."""
+    """One attempt of the product on the wire.
+
+    ``outcome``: an HTTP status or what went wrong. ``carried``: marks of the messages in it.
+    """
 
     kind: Literal["wire"] = "wire"
     process: int
@@ -96,6 +99,7 @@ class WireAttempt:
     attempt: int
     ok: bool
     outcome: str
+    carried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from typing import Any, cast
 import pybreaker
 
 from resilient_ov.adapters.memory_server import AsyncHttpxMemoryServer, HttpxMemoryServer
-from resilient_ov.domain.exchange import Answer, FailureKind, Success
+from resilient_ov.domain.exchange import AddMessages, Answer, Command, FailureKind, Success
 from resilient_ov.domain.ports import Attempt
 from resilient_ov.operations import OPERATIONS
 from resilient_ov_chaos.agent.recorder import Recorder
@@ -28,6 +28,7 @@ from resilient_ov_chaos.history import (
     Stall,
     WireAttempt,
 )
+from resilient_ov_chaos.marks import marks_in
 from resilient_ov_manager import OpenVikingMemoryManager
 
 _BEAT_S = 0.005
@@ -97,8 +98,15 @@ def _tell_attempt(
             attempt=int(number or 1),
             ok=ok,
             outcome=outcome,
+            carried=_carried(attempt.command),
         )
     )
+
+
+def _carried(command: Command) -> tuple[str, ...]:
+    if not isinstance(command, AddMessages):
+        return ()
+    return tuple(mark for message in command.messages for mark in marks_in(message.content))
 
 
 def watch_connections(recorder: Recorder, port: int) -> None:

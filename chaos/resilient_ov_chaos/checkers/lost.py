@@ -1,14 +1,15 @@
 """Nothing is lost: what a living process accepted, or the host presented again, is on the server.
 
 What only the memory of a process held that was killed must lie inside what its successors count,
-plus the last second; what a shutdown left inside what it counted itself.
+plus the last second; what a shutdown left inside what it counted itself, plus what was in doubt
+then: sent, and never answered.
 """
 
 from collections.abc import Iterator, Mapping
 
 from resilient_ov_chaos.checkers.owed import WRITES, accepted, owed
 from resilient_ov_chaos.checkers.pages import last_pages, total
-from resilient_ov_chaos.history import Event, History, ProcessEvent
+from resilient_ov_chaos.history import Event, History, ProcessEvent, WireAttempt
 from resilient_ov_chaos.verdict import Finding, Run, Status
 
 NAME = "nothing_lost"
@@ -41,7 +42,10 @@ def _abandoned(
 ) -> Iterator[Finding]:
     missing = {process: marks - there for process, marks in abandoned.items()}
     count = sum(map(len, missing.values()))
-    excused = _counted(history) + sum(_fresh(history, p, m) for p, m in missing.items())
+    excused = _counted(history) + sum(
+        len(marks & (_fresh(history, process) | _in_doubt(history, process)))
+        for process, marks in missing.items()
+    )
     yield Finding(
         checker=NAME,
         call=None,
@@ -62,8 +66,8 @@ def _counted(history: History) -> float:
     )
 
 
-def _fresh(history: History, process: int, missing: frozenset[str]) -> int:
-    """Return how many of them were accepted in the last moment of the process."""
+def _fresh(history: History, process: int) -> set[str]:
+    """Return what was accepted in the last moment of a process."""
     end_s = max(
         (
             each.at_s
@@ -72,14 +76,20 @@ def _fresh(history: History, process: int, missing: frozenset[str]) -> int:
         ),
         default=float("inf"),
     )
-    fresh = {
+    return {
         mark
         for write in accepted(history)
         if write.process == process and write.ended_s is not None
         if write.ended_s > end_s - _STATUS_AGE_S
         for mark in write.presented
     }
-    return len(missing & fresh)
+
+
+def _in_doubt(history: History, process: int) -> set[str]:
+    """Return what a process has sent without ever hearing that it arrived."""
+    sent = [each for each in history.of(WireAttempt) if each.process == process]
+    answered = {mark for each in sent if each.ok for mark in each.carried}
+    return {mark for each in sent for mark in each.carried} - answered
 
 
 def _some(marks: list[str], most: int = 5) -> str:
