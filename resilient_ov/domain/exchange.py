@@ -48,7 +48,7 @@ class FailureKind(StrEnum):
     RESET = "reset"
     PROTOCOL = "protocol"
     SATURATED = "saturated"
-    """Our own pool or executor had no place in time; nothing was sent, the server is not to blame."""
+    """Our own pool or executor had no place in time; nothing was sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class CommitSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Find memories under ``targets``; at most ``limit`` (1..100) above the threshold (0..1, strict).
+    """Find memories under ``targets``; at most ``limit`` (1..100), strictly above the threshold.
 
     Answer: tuple of ServerHit.
     """

@@ -50,7 +50,9 @@ class Tick:
     def _once(self) -> Flow[None]:
         try:
             yield from work(self._run, self._clock.monotonic_s() + _WORK_S)
-        except (WorkLateError, *self._expected):
+        except WorkLateError:
+            return
+        except self._expected:
             return
         finally:
             self._running = False

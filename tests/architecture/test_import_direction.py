@@ -22,7 +22,9 @@ MAY_IMPORT = {
     "drivers": {"domain", "usecases"},
     "adapters": {*CORE, "usecases", "drivers"},
     "memory": {*CORE, "operations", "usecases"},
-    "composition": {*CORE, "operations", "usecases", "drivers", "adapters", "memory"},
+    # The wiring of the use cases knows ports only; the composition root makes the adapters.
+    "assembly": {*CORE, "operations", "usecases", "memory"},
+    "composition": {*CORE, "operations", "usecases", "drivers", "adapters", "memory", "assembly"},
     "client": {*CORE, "memory", "composition", "drivers"},
     # The server for development speaks the wire, so it shares nothing with the client but rules.
     "embedded": {"domain", "settings"},

@@ -41,12 +41,12 @@ def manager(
     made.close()
 
 
-def human(text: str, id: str) -> Any:
-    return SimpleNamespace(type="human", content=text, id=id, additional_kwargs={}, tool_calls=[])
+def human(text: str, name: str) -> Any:
+    return SimpleNamespace(type="human", content=text, id=name, additional_kwargs={}, tool_calls=[])
 
 
-def ai(text: str, id: str) -> Any:
-    return SimpleNamespace(type="ai", content=text, id=id, additional_kwargs={}, tool_calls=[])
+def ai(text: str, name: str) -> Any:
+    return SimpleNamespace(type="ai", content=text, id=name, additional_kwargs={}, tool_calls=[])
 
 
 def wait_for_memory(manager: OpenVikingMemoryManager, user: str, query: str) -> list[Any]:
