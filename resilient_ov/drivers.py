@@ -8,27 +8,12 @@ they hold; then it passes on.
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar, cast
 
 from resilient_ov.domain.ports import AsyncMemoryServer, Clock, MemoryServer, Workers
 from resilient_ov.usecases.steps import Compute, Flow, Send, Step, Wait, Work, WorkLateError
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class _Done(Generic[R]):
-    result: R
-
-
-def _advance(flow: Flow[R], result: Any, error: BaseException | None) -> Step | _Done[R]:
-    # Only the flow runs inside this try: a StopIteration out of a step must not be mistaken
-    # for the end of the flow.
-    try:
-        return flow.send(result) if error is None else flow.throw(error)
-    except StopIteration as end:
-        return _Done(end.value)
 
 
 class SyncDriver:
@@ -48,21 +33,22 @@ class SyncDriver:
         error: BaseException | None = None
         try:
             while True:
-                step = _advance(flow, result, error)
-                if isinstance(step, _Done):
-                    return step.result
-                result, error = None, None
+                step = flow.send(result) if error is None else flow.throw(error)
+                result = error = None
                 try:
                     result = self._perform(step)
                 except BaseException as raised:  # noqa: BLE001 - the flow decides what to do with it
                     error = raised
+        except StopIteration as end:
+            # The flow's own end: what a step raises never gets here.
+            return cast("R", end.value)
         finally:
             flow.close()
 
     def _perform(self, step: Step) -> Any:
+        if isinstance(step, Send):  # first, because it is on the path of every success
+            return self._server.send(step.attempt)
         match step:
-            case Send(attempt):
-                return self._server.send(attempt)
             case Wait(delay_s):
                 return self._sleep(delay_s)
             case Work(run, deadline_s):
@@ -110,21 +96,22 @@ class AsyncDriver:
         error: BaseException | None = None
         try:
             while True:
-                step = _advance(flow, result, error)
-                if isinstance(step, _Done):
-                    return step.result
-                result, error = None, None
+                step = flow.send(result) if error is None else flow.throw(error)
+                result = error = None
                 try:
                     result = await self._perform(step)
                 except BaseException as raised:  # noqa: BLE001 - the flow decides what to do with it
                     error = raised
+        except StopIteration as end:
+            # The flow's own end: what a step raises never gets here.
+            return cast("R", end.value)
         finally:
             flow.close()
 
     async def _perform(self, step: Step) -> Any:
+        if isinstance(step, Send):  # first, because it is on the path of every success
+            return await self._server.send(step.attempt)
         match step:
-            case Send(attempt):
-                return await self._server.send(attempt)
             case Wait(delay_s):
                 return await self._sleep(delay_s)
             case Work(run, deadline_s):

@@ -3,12 +3,11 @@
 Rule: the only place of the product that reads a clock or rolls dice.
 """
 
-import random
-import secrets
 import time
 from datetime import UTC, datetime
+from random import Random
 
-_DICE = random.SystemRandom()
+from resilient_ov.adapters.forked import renew_after_fork
 
 
 class SystemClock:
@@ -24,15 +23,22 @@ class SystemClock:
 
 
 class SystemDice:
-    """Implements ``Dice`` from the operating system's generator.
+    """Implements ``Dice``. The operating system seeds it, and once more in a forked child."""
 
-    It keeps no state in the process, so a forked child cannot repeat its parent's numbers.
-    """
+    def __init__(self) -> None:
+        # Asking the operating system for every number would cost a system call per request; these
+        # numbers spread load and name things, they keep nothing secret.
+        self._random = Random()  # noqa: S311
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Take a new seed, so that a child does not repeat its parent's numbers."""
+        self._random.seed()
 
     def fraction(self) -> float:
         """Return a number in [0, 1)."""
-        return _DICE.random()
+        return self._random.random()
 
     def token(self) -> str:
         """Return 32 fresh hexadecimal characters."""
-        return secrets.token_hex(16)
+        return f"{self._random.getrandbits(128):032x}"

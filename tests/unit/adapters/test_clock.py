@@ -1,3 +1,4 @@
+import os
 import re
 import time
 
@@ -32,3 +33,16 @@ def test_tokens_are_fresh_hexadecimal() -> None:
     tokens = {SystemDice().token() for _ in range(100)}
     assert len(tokens) == 100
     assert all(re.fullmatch(r"[0-9a-f]{32}", token) for token in tokens)
+
+
+def test_a_forked_child_does_not_repeat_its_parents_tokens() -> None:
+    dice = SystemDice()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, dice.token().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as pipe:
+        os.close(writing)
+        assert pipe.read() != dice.token()
