@@ -8,16 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from resilient_ov.settings import AuthMode, Settings, knob_fields
+from resilient_ov.settings import AuthMode, ServerProfile, Settings, knob_fields
 from resilient_ov_manager.base_url import is_localhost, is_plain_http
 
 ANY_OTHER: Final = "any value but the default"
 
 NOT_IN_THIS_VERSION: Final[tuple[tuple[str, object], ...]] = (
-    ("server_profile", "namespace"),
-    ("namespace.isolate_user_scope_by_agent", True),
-    ("namespace.isolate_agent_scope_by_user", True),
-    ("namespace.search_agent_scope", True),
     ("state.kind", "postgresql"),
     ("state.dsn_env", ANY_OTHER),
     ("outbox.kind", "sqlite"),
@@ -186,6 +182,16 @@ def _waiting(settings: Settings) -> str | None:
     )
 
 
+def _on_namespace_only(attribute: str) -> Callable[[Settings], str | None]:
+    def problem(settings: Settings) -> str | None:
+        is_set = getattr(settings.namespace, attribute)
+        if not is_set or settings.server_profile is ServerProfile.NAMESPACE:
+            return None
+        return "has an effect with server_profile namespace only. Set that, or remove this key"
+
+    return problem
+
+
 RULES: Final[tuple[Rule, ...]] = (
     Rule(("account", "auth_mode"), _account),
     Rule(("owner_user_id", "auth_mode"), _owner),
@@ -197,4 +203,12 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(("breaker.max_open_seconds", "breaker.open_seconds"), _max_open),
     Rule(("messages.max_batch_bytes", "messages.max_message_chars"), _batch_bytes),
     Rule(("session.wait_for_extraction", "budgets.add_seconds"), _waiting),
+    *(
+        Rule((f"namespace.{name}", "server_profile"), _on_namespace_only(name))
+        for name in (
+            "isolate_user_scope_by_agent",
+            "isolate_agent_scope_by_user",
+            "search_agent_scope",
+        )
+    ),
 )

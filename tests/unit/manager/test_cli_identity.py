@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from resilient_ov_manager import config_rules
 from resilient_ov_manager.cli import app
 
 RESEARCHER = "df_23a14cca9168155c1ac426d7ccb1b32c800dad10"
@@ -78,10 +77,7 @@ def test_under_api_keys_the_user_is_said_to_come_from_the_key(tmp_path: Path) ->
     assert "from the key" in run("--user", "alice", "--config", config)[1]
 
 
-def test_on_profile_namespace_the_agent_travels_beside_the_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(config_rules, "NOT_IN_THIS_VERSION", ())
+def test_on_profile_namespace_the_agent_travels_beside_the_user(tmp_path: Path) -> None:
     config = written(
         tmp_path, "base_url: https://ov.example\naccount: deerflow\nserver_profile: namespace\n"
     )

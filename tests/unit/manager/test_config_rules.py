@@ -54,6 +54,15 @@ GOOD: dict[str, dict[str, Any]] = {
         session={"wait_for_extraction": True}, budgets={"add_seconds": 15}
     ),
     "not waiting without time": minimal(budgets={"add_seconds": 0.5}),
+    "policy on profile namespace": minimal(
+        server_profile="namespace",
+        namespace={
+            "isolate_user_scope_by_agent": True,
+            "isolate_agent_scope_by_user": True,
+            "search_agent_scope": True,
+        },
+    ),
+    "shared policy on profile 0.5": minimal(namespace={"isolate_user_scope_by_agent": False}),
 }
 
 BAD: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -113,6 +122,18 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
         "session.wait_for_extraction: needs budgets.add_seconds >= 15, got 14.9",
         "Raise budgets.add_seconds",
     ),
+    **{
+        f"{name} on profile 0.5": (
+            minimal(namespace={name: True}),
+            f"namespace.{name}: has an effect with server_profile namespace only",
+            "Set that, or remove this key",
+        )
+        for name in (
+            "isolate_user_scope_by_agent",
+            "isolate_agent_scope_by_user",
+            "search_agent_scope",
+        )
+    },
 }
 
 

@@ -218,7 +218,9 @@ class TestOtherTypes:
         for bad in bads:
             (text,) = problems(with_key(key, bad))
             assert text.startswith(f"{key}: must be true or false, got "), bad
-        extra = {"budgets__add_seconds": 15}
+        extra: dict[str, object] = {"budgets__add_seconds": 15}
+        if key.startswith("namespace."):
+            extra["server_profile"] = "namespace"
         for good, meant in ((True, True), ("true", True), (" FALSE ", False), (False, False)):
             if key in TO_COME and meant:
                 continue
@@ -380,7 +382,7 @@ class TestErrors:
             "max_facts": 3,
             "breaker": {"open_seconds": 60},
             "limits": {"max_connections": 0, "max_keepalive": 5000},
-            "server_profile": "namespace",
+            "state": {"kind": "postgresql"},
         }
         keys = [text.partition(":")[0] for text in problems(raw)]
         assert sorted(keys) == [
@@ -392,7 +394,7 @@ class TestErrors:
             "limits.max_connections",
             "limits.max_keepalive",
             "max_facts",
-            "server_profile",
+            "state.kind",
         ]
 
     def test_message_lists_them_one_a_line(self) -> None:

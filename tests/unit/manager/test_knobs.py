@@ -43,7 +43,8 @@ def test_table_tells_what_is_not_in_this_version() -> None:
     table = rows()
     assert table["outbox.kind"][2].endswith("Not in this version: sqlite, postgresql.")
     assert table["outbox.max_bytes"][2].endswith("Not in this version.")
-    assert table["namespace.search_agent_scope"][2].endswith("Not in this version.")
+    assert table["state.dsn_env"][2].endswith("Not in this version.")
+    assert "version" not in table["namespace.search_agent_scope"][2]
     assert "version" not in table["retry.max_attempts"][2]
 
 
