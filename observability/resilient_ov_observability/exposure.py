@@ -52,9 +52,26 @@ class ScrapedRegistry:
         if self._set is not None:
             self._set.store.settle()
         mark_dead_processes(multiprocess_dir())
-        merged = library.CollectorRegistry(support_collectors_without_names=True)
-        _multiprocess().MultiProcessCollector(merged)
-        return merged
+        return _Merged(_multiprocess().MultiProcessCollector(None))
+
+
+class _Merged:
+    """All processes put together, as a registry."""
+
+    def __init__(self, collector: Any, names: frozenset[str] | None = None) -> None:
+        self._collector = collector
+        self._names = names
+
+    def collect(self) -> Iterator[Any]:
+        for metric in self._collector.collect():
+            if self._names is not None:
+                # Made anew for each scrape, so it can be cut down in place.
+                metric.samples = [s for s in metric.samples if s.name in self._names]
+            if metric.samples:
+                yield metric
+
+    def restricted_registry(self, names: Iterable[str]) -> "_Merged":
+        return _Merged(self._collector, frozenset(names))
 
 
 def multiprocess_dir() -> Path:

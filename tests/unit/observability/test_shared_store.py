@@ -13,11 +13,19 @@ from tests.unit.observability.builders import breaker, operation
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
+    opened = []
+
+    class Kept(values.MmapedDict):
+        def __init__(self, *arguments, **keywords):
+            super().__init__(*arguments, **keywords)
+            opened.append(self)
+
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
-    shared = values.MultiProcessValue()
-    monkeypatch.setattr(values, "ValueClass", shared)
+    monkeypatch.setattr(values, "MmapedDict", Kept)
+    monkeypatch.setattr(values, "ValueClass", values.MultiProcessValue())
     yield tmp_path
-    shared.close_all_files()
+    for file in opened:
+        file.close()
 
 
 @pytest.fixture
