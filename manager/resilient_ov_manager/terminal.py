@@ -18,6 +18,8 @@ class ExitCode(IntEnum):
     """The server is not usable, or a command found its own check failed."""
     INVALID = 2
     """What was given (option, file, environment) cannot be used."""
+    POLICY = 3
+    """The account's namespace policy on the server is not the configured one."""
     STORAGE = 4
     """The storage folder cannot be written, or its locks do not lock."""
 

@@ -35,6 +35,7 @@ def check(
     - 0: memory is usable
     - 1: the server is not
     - 2: the configuration or the key is wrong
+    - 3: the account has another namespace policy than configured
     - 4: the storage folder or its locks cannot be used
     """
     from resilient_ov_manager.preflight import State, preflight

@@ -7,6 +7,7 @@ health check alone proves nothing about the server's models.
 import re
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from resilient_ov.adapters.clock import SystemDice
@@ -23,11 +24,13 @@ from resilient_ov.domain.exchange import (
     ServerHealth,
 )
 from resilient_ov.domain.identity import scope
+from resilient_ov.domain.namespace import AccountView
 from resilient_ov.domain.ports import Attempt
 from resilient_ov.memory import PROBE_USER
-from resilient_ov.settings import AuthMode, Settings
+from resilient_ov.settings import AuthMode, ServerProfile, Settings
 from resilient_ov.usecases.addressing import identity_of, view_of
 from resilient_ov_manager.preflight.step import State, Step, failed
+from resilient_ov_manager.terminal import ExitCode
 
 _PROBE_QUERY: Final = "is the memory reachable"
 _FIRST_VERSION: Final = (0, 5, 2)
@@ -50,21 +53,63 @@ def server_steps(settings: Settings, environ: Mapping[str, str]) -> Iterator[Ste
         yield _identified(answer, settings, identity, took_s)
         if isinstance(answer, Failure):
             yield _skipped("version")
+            if settings.server_profile is ServerProfile.NAMESPACE:
+                yield _skipped("policy")
             yield _skipped("find")
             return
         told = answer.value
         yield _versioned(told.version if isinstance(told, ServerHealth) else None)
-        find = Search(
-            identity=identity,
-            query=_PROBE_QUERY,
-            targets=view_of(settings, identity, own_user=identity.user).targets(None),
-            limit=1,
-            score_threshold=settings.retrieval.score_threshold,
-        )
+        by_key = settings.auth.mode is AuthMode.API_KEY
+        user = told.user if by_key and isinstance(told, ServerHealth) else identity.user
+        view = view_of(settings, identity, own_user=user)
+        if isinstance(view, AccountView):
+            step = _policy(server, settings, identity, replace(view, agent_scope=True))
+            yield step
+            if step.state is State.FAILED:
+                yield _skipped("find", "not tried, because its addresses would be wrong")
+                return
+        find = _search(settings, identity, view.targets(None))
         answer, took_s = _ask(server, find, settings.budgets.warm_s)
         yield _found(answer, settings, took_s)
     finally:
         server.close()
+
+
+def _search(settings: Settings, identity: Identity, targets: tuple[str, ...]) -> Search:
+    return Search(
+        identity=identity,
+        query=_PROBE_QUERY,
+        targets=targets,
+        limit=1,
+        score_threshold=settings.retrieval.score_threshold,
+    )
+
+
+def _policy(
+    server: HttpxMemoryServer, settings: Settings, identity: Identity, view: AccountView
+) -> Step:
+    """Ask below both scopes: on a server with another policy there is no such place."""
+    user_scope, _, agent_scope = view.targets(None)
+    differing: list[str] = []
+    for key, target in (
+        ("namespace.isolate_user_scope_by_agent", user_scope),
+        ("namespace.isolate_agent_scope_by_user", agent_scope),
+    ):
+        answer, _ = _ask(server, _search(settings, identity, (target,)), settings.budgets.warm_s)
+        if isinstance(answer, Failure) and answer.status == 400 and answer.enveloped:
+            differing.append(key)
+        elif isinstance(answer, Failure):
+            return _unusable(
+                "policy", answer, settings, settings.budgets.warm_s, "budgets.warm_seconds"
+            )
+    if not differing:
+        return Step(name="policy", state=State.OK, found="the account has the configured policy")
+    return failed(
+        "policy",
+        f"the account has another policy than configured: {', '.join(differing)}",
+        "Change these keys: an account's policy never changes after it was made",
+        code=ExitCode.POLICY,
+    )
 
 
 def _ask(server: HttpxMemoryServer, command: Command, budget_s: float) -> tuple[Answer, float]:
@@ -202,7 +247,5 @@ def _why(failure: Failure, mode: AuthMode) -> tuple[str, str]:
     return (_AUTH, _AUTH_ADVICE[mode]) if failure.kind is FailureKind.AUTH else _WHY[failure.kind]
 
 
-def _skipped(name: str) -> Step:
-    return Step(
-        name=name, state=State.SKIPPED, found="not tried, because the server did not answer"
-    )
+def _skipped(name: str, found: str = "not tried, because the server did not answer") -> Step:
+    return Step(name=name, state=State.SKIPPED, found=found)

@@ -77,6 +77,7 @@ watermarks = st.builds(
     account=texts,
     server_id=texts,
     server_profile=texts,
+    agent=st.none() | texts,
     revision=counts,
     server_total=st.none() | counts,
     server_live=st.none() | counts,
@@ -96,6 +97,14 @@ watermarks = st.builds(
 @given(watermark=watermarks)
 def test_every_state_comes_back_equal(watermark: Watermark) -> None:
     assert decode(encode(watermark), "df_s") == watermark
+
+
+def test_the_agent_is_kept_where_there_is_one() -> None:
+    assert "agent" not in json.loads(encode(WHOLE))
+    content = json.loads(encode(WHOLE)) | {"agent": "researcher"}
+    found = decode(json.dumps(content).encode(), "df_s")
+    assert found.agent == "researcher"
+    assert json.loads(encode(found))["agent"] == "researcher"
 
 
 def test_the_keys_are_the_published_ones() -> None:

@@ -337,3 +337,16 @@ def test_no_answer_breaks_the_reading(command: Command, result: object) -> None:
         value(command, result)
     except WrongShapeError:
         return
+
+
+def test_sessions_of_an_account_are_read_at_their_shared_place() -> None:
+    shared = Identity(user="df_me", agent="researcher")
+    live = ReadMessages(identity=shared, session_id=SID, archive=None, offset=0, limit=1)
+    archived = ReadMessages(identity=shared, session_id=SID, archive=2, offset=0, limit=1)
+    assert to_http(live).query["uri"] == "viking://session/df_session/messages.jsonl"
+    assert (
+        to_http(archived).query["uri"]
+        == "viking://session/df_session/history/archive_002/messages.jsonl"
+    )
+    listing = to_http(ListArchives(identity=shared, session_id=SID))
+    assert listing.query["uri"] == "viking://session/df_session/history"
