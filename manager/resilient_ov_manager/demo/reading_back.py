@@ -45,18 +45,25 @@ class Reader:
     def messages(self, talk: Talk) -> list[Words]:
         """Return every stored message in order: the archives, oldest first, then the live ones."""
         session = session_id(scope(self._account, talk.user, talk.agent), talk.thread)
+        numbers = self._archives(talk, session)
+        while True:
+            places = [archive_messages_uri(session, number) for number in numbers]
+            lines: list[str] = []
+            for place in (*places, session_messages_uri(session)):
+                text = self._get(talk, "/api/v1/content/read", uri=place)
+                lines += str(text or "").splitlines()
+            # A commit moves live messages into a new archive, also between two of our requests.
+            before, numbers = numbers, self._archives(talk, session)
+            if numbers == before:
+                return [_words(json.loads(line)) for line in lines if line.strip()]
+
+    def _archives(self, talk: Talk, session: str) -> list[int]:
         listed = self._get(talk, "/api/v1/fs/ls", uri=session_history_uri(session))
-        numbers = sorted(
+        return sorted(
             number
             for entry in cast("list[dict[str, Any]]", listed or [])
             if (number := archive_number(str(entry["uri"]))) is not None
         )
-        places = [archive_messages_uri(session, number) for number in numbers]
-        lines: list[str] = []
-        for place in (*places, session_messages_uri(session)):
-            text = self._get(talk, "/api/v1/content/read", uri=place)
-            lines += str(text or "").splitlines()
-        return [_words(json.loads(line)) for line in lines if line.strip()]
 
     def _get(self, talk: Talk, path: str, **query: str) -> Any:
         owner = scope(self._account, talk.user, talk.agent)

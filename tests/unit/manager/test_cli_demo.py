@@ -299,6 +299,29 @@ def test_the_log_is_shown_when_there_is_one() -> None:
     assert "WARNING one" in text.getvalue()
 
 
+def test_a_commit_between_two_requests_hides_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit moves the live messages into an archive that was not there a request ago."""
+    committed = False
+
+    def answer(_reader: Reader, _talk: Talk, path: str, uri: str = "") -> Any:
+        nonlocal committed
+        lines = {
+            "archive_001": '{"role": "user", "parts": [{"type": "text", "text": "old"}]}',
+            "archive_002": '{"role": "user", "parts": [{"type": "text", "text": "new"}]}',
+        }
+        if path.endswith("/fs/ls"):
+            return [{"uri": name} for name in sorted(lines)[: 2 if committed else 1]]
+        committed = True
+        return next((text for name, text in lines.items() if name in uri), "")
+
+    monkeypatch.setattr(Reader, "_get", answer)
+    reader = Reader("http://127.0.0.1:1", "key", "demo")
+    try:
+        assert reader.messages(ALICE) == [("user", "old"), ("user", "new")]
+    finally:
+        reader.close()
+
+
 class _Manager:
     """Answers as told; one outcome more is counted for each call."""
 
