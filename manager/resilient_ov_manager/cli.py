@@ -71,6 +71,7 @@ def resilient_ov(
     - 0: fine
     - 1: the server is not usable, or a check failed
     - 2: a wrong option, file or configuration
+    - 3: the account's namespace policy is not the configured one
     - 4: the storage folder or its locks cannot be used
     """
 
