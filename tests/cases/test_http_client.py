@@ -63,8 +63,8 @@ def test_HC_01_full_pool_is_our_own_fault(serve: Serve, gateway: Make, colour: s
     server = serve(Rule(on="find", do="delay", seconds=0.2))
     remember(server)
     limits = {"max_connections": 2, "max_keepalive": 2, "sync_read_in_flight": 16}
-    one = gateway(server, colour=colour, limits=limits, budgets=read_budget(0.5))
-    with takes(0.5):
+    one = gateway(server, colour=colour, limits=limits, budgets=read_budget(1.0))
+    with takes(1.0):
         answers = at_once(one, colour, 20)
     outcomes = one.outcomes("get_context")
     assert 1 <= outcomes["ok"] == sum(map(bool, answers)) < 20

@@ -162,7 +162,8 @@ def test_OV_08_error_envelope_under_200_is_a_failure(
         Rule(on="batch", do="status", code=200, json=failing, nth="1"),
         Rule(on="find", do="status", code=200, json=missing),
     )
-    one = gateway(server, colour=colour, breaker={"consecutive_failures": 1})
+    breaker = {"consecutive_failures": 1, "open_seconds": 0.5}
+    one = gateway(server, colour=colour, breaker=breaker)
     one.add(case("OV-08").messages)
     assert one.state()["submitted_message_ids"] == []
     assert server.requests_to("commit") == []
