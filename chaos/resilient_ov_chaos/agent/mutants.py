@@ -76,7 +76,7 @@ def _no_single_probe() -> None:
 
 
 def _no_read_back() -> None:
-    def believe(_: Settler, visit: Visit, reader: Any) -> Any:  # noqa: ARG001
+    def believe(_: Settler, visit: Visit, reader: Any) -> Any:  # noqa: ARG001 - the signature it replaces
         if visit.watermark.in_doubt is not None:
             visit.watermark = visit.watermark.not_applied()
             yield from visit.save()
