@@ -260,11 +260,16 @@ class Log(logging.Handler):
         super().__init__(logging.DEBUG)
         self.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
         self.records: list[logging.LogRecord] = []
-        self.text = ""
+        self._formatted: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         self.records.append(record)
-        self.text += self.format(record) + "\n"
+        self._formatted.append(self.format(record))
+
+    @property
+    def text(self) -> str:
+        """All lines, as a handler of the host would write them."""
+        return "\n".join(list(self._formatted))
 
     def lines(
         self, event: str | None = None, *, level: int = logging.DEBUG

@@ -268,7 +268,7 @@ def test_FS_05_two_gateways_on_one_volume_store_a_thread_once(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEY_ENV, KEY)
-    server = serve(Rule(on="batch", do="delay", seconds=0.05))
+    server = serve(Rule(on="batch", do="delay", seconds=0.02))
     storage = tmp_path / "storage"
     given = json.dumps(config(server.url, storage, {"budgets": {"add_seconds": 20}}))
     command = [sys.executable, "-c", GATEWAY, given]
