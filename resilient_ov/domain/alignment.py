@@ -42,11 +42,11 @@ def align(presented: Sequence[str], window: Sequence[str]) -> list[int | None]:
     return matches
 
 
-def align_head_first(presented: Sequence[str], window: Sequence[str]) -> list[int | None]:
-    """Match as long a head of `presented` as possible, and the rest as `align` does.
+def align_head(presented: Sequence[str], window: Sequence[str]) -> list[int | None]:
+    """Match as long a head of `presented` as possible, and nothing behind it.
 
-    For lists in which nothing new can stand before something known: then a longer common
-    subsequence that skips the head is a coincidence of equal texts.
+    For lists of which one was made from the other by new tokens at its end: behind the first new
+    one a match is a coincidence of equal texts.
     """
     matches: list[int | None] = []
     taken = 0
@@ -57,8 +57,18 @@ def align_head_first(presented: Sequence[str], window: Sequence[str]) -> list[in
             break
         matches.append(found)
         taken = found + 1
-    rest = align(presented[len(matches) :], window[taken:])
-    return matches + [None if match is None else match + taken for match in rest]
+    return matches + [None] * (len(presented) - len(matches))
+
+
+def align_head_first(presented: Sequence[str], window: Sequence[str]) -> list[int | None]:
+    """Match a head as `align_head` does, and what stands behind it as `align` does.
+
+    Where a longer common subsequence skips the head, that is a coincidence of equal texts.
+    """
+    head = [match for match in align_head(presented, window) if match is not None]
+    taken = head[-1] + 1 if head else 0
+    rest = align(presented[len(head) :], window[taken:])
+    return [*head, *(None if match is None else match + taken for match in rest)]
 
 
 def interleave(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:

@@ -92,13 +92,16 @@ def plan(
     lost = False
     for listing in presentation.listings:
         prefix = _held_prefix(watermark, listing.entries)
-        entries = listing.entries[prefix:]
+        # What a prefix stands for is not in the window, but a history may hold it.
+        skipped = prefix if history is None else 0
+        head_first = prefix > 0 or not forgotten
         fresh = [p.digest for p in unknown]
-        found = _recognised(entries, known, fresh, head_first=prefix > 0 or not forgotten)
+        found = _recognised(listing.entries[skipped:], known, fresh, head_first=head_first)
+        found = [*[None] * skipped, *found]
+        digests += map(_digest_in_prefix, listing.entries[:prefix], found[:prefix])
         stored = {*known, *fresh}
         anchored = any(_known_as(entry, stored) for entry in listing.entries[:prefix])
-        digests += map(_digest_in_prefix, listing.entries[:prefix])
-        for entry, match in zip(entries, found, strict=True):
+        for entry, match in zip(listing.entries[prefix:], found[prefix:], strict=True):
             digest = match or by_token.get(entry.token)
             if digest is None and isinstance(entry, Fingerprint):
                 digest = numbers.next(entry.exact) if entry.numbered else entry.exact
@@ -259,9 +262,9 @@ def _digest(entry: Entry) -> str:
     return entry.digest if isinstance(entry, Place) else entry.exact
 
 
-def _digest_in_prefix(entry: Entry) -> str:
+def _digest_in_prefix(entry: Entry, found: str | None) -> str:
     # Which number an old message without an id once had is not known any more.
-    return "" if _never_numbered(entry) else _digest(entry)
+    return found or ("" if _never_numbered(entry) else _digest(entry))
 
 
 def _never_numbered(entry: Entry) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from resilient_ov.domain.alignment import align_head_first
+from resilient_ov.domain.alignment import align, align_head
 from resilient_ov.domain.identity import NAMESPACE, escape_join
 from resilient_ov.domain.messages import Message
 
@@ -196,7 +196,7 @@ def _either(old: Entry, new: Entry) -> Entry:
 
 def _united(last: Listing, newer: Listing) -> Listing | None:
     """Return the newer list with what is known of the older, if it contains all of that."""
-    matches = align_head_first(newer.tokens, last.tokens)
+    matches = _matches(newer, last)
     if sum(match is not None for match in matches) < len(last.entries):
         return None
     entries = [
@@ -206,12 +206,18 @@ def _united(last: Listing, newer: Listing) -> Listing | None:
     return Listing(entries=tuple(entries), waited=last.waited or newer.waited)
 
 
+def _matches(newer: Listing, older: Listing) -> list[int | None]:
+    """Match the entries of two lists of one host, which adds at the end only."""
+    equal_texts = any(entry.numbered for entry in newer.entries)
+    return (align_head if equal_texts else align)(newer.tokens, older.tokens)
+
+
 def _without_held(listing: Listing, earlier: Sequence[Listing]) -> Listing:
     """Leave only the places of what an earlier list has already."""
     entries = list(listing.entries)
     for other in earlier:
         held = frozenset(other.tokens)
-        matches = align_head_first(listing.tokens, other.tokens)
+        matches = _matches(listing, other)
         for at, (entry, match) in enumerate(zip(listing.entries, matches, strict=True)):
             if match is not None or (entry.token in held and not entry.numbered):
                 entries[at] = _place(entry)

@@ -173,13 +173,15 @@ class Watermark:
 
         The others are absent for good and may be sent again. A server with fewer messages than
         before has lost some, and counts its archives anew. Counters that were never compared stay
-        so: a look tells what happened to one batch, not what else the server holds.
+        so: a look tells what happened to one batch, not what else the server holds. The window
+        holds at least what was settled, so that the delivery at hand knows all of it.
 
         Raises:
             ValueError: nothing is in doubt.
         """
         doubt = self._doubt()
         behind = total < doubt.total_before
+        window = max(window, len(present))
         base = self._submit(present, window, now_utc) if present else self
         return replace(
             base,

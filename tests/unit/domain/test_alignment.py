@@ -3,7 +3,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resilient_ov.domain.alignment import align, align_head_first, interleave
+from resilient_ov.domain.alignment import align, align_head, align_head_first, interleave
 
 short = st.lists(st.sampled_from("abc"), max_size=6)
 unique = st.lists(st.sampled_from("abcdefgh"), max_size=8, unique=True)
@@ -50,6 +50,17 @@ def test_align_is_deterministic(presented: list[str], window: list[str]) -> None
 
 def test_align_matches_new_messages_at_the_end_to_nothing() -> None:
     assert align(["ok", "1", "ok", "2"], ["ok", "1"]) == [0, 1, None, None]
+
+
+@given(short, short)
+def test_head_is_the_longest_that_is_a_part_of_the_window(
+    presented: list[str], window: list[str]
+) -> None:
+    matches = align_head(presented, window)
+
+    head = next(n for n in range(len(presented), -1, -1) if is_subsequence(presented[:n], window))
+    assert matched(matches) == tuple(range(head))
+    assert matches == align_head_first(presented[:head], window) + [None] * (len(presented) - head)
 
 
 @given(short, short)

@@ -362,6 +362,15 @@ def test_history_lets_a_list_without_ids_be_read_as_a_whole() -> None:
     assert unknown(state, texts(*words[2:], "new"), history=everything) == ["new"]
 
 
+def test_history_is_matched_with_the_whole_list_though_a_prefix_holds() -> None:
+    """Else a new text behind the prefix would be taken for an equal one that stands in it."""
+    words = ["ok", "1", "ok", "2"] * 5
+    everything = planned(COMPARED, texts(*words)).digests
+    state = rebuilt(texts(*words, "ok", "1"), everything, total=20)
+    assert state.prefix_count == 4
+    assert unknown(state, texts(*words, "ok", "1"), history=everything) == ["ok", "1"]
+
+
 # -- several lists ----------------------------------------------------------------------------
 
 

@@ -156,6 +156,13 @@ def test_present_is_submitted_and_absent_may_be_sent_again() -> None:
     assert state.pending_commit_since == "now"
 
 
+def test_batch_larger_than_the_window_is_known_whole_when_it_is_settled() -> None:
+    batch = tuple("abcdef")
+    state = settled(intend(stored(COMPARED, "x"), *batch), *batch, total=16)
+    assert state.submitted == batch
+    assert stored(state, "y").submitted == ("d", "e", "f", "y")
+
+
 def test_absent_batch_owes_no_commit() -> None:
     assert settled(intend(COMPARED, "a")).pending_commit_since is None
 
