@@ -113,13 +113,15 @@ class Connected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerMoved:
-    """A breaker changed, as its listeners are told."""
+    """A breaker changed. ``open_until_s``: the end of the period, when it opened."""
 
     kind: Literal["breaker"] = "breaker"
     process: int
     at_s: float
     group: str
+    number: int
     to_state: str
+    open_until_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,6 @@ Rule: pure. What a scenario expects is told in these terms, so it holds for ever
 from dataclasses import dataclass, field
 from typing import Final
 
-JITTER: Final = 1.2
-"""The product spreads open periods by a fifth."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knobs:
@@ -50,10 +47,6 @@ class Knobs:
             merged = isinstance(known, dict) and isinstance(values, dict)
             config[section] = {**known, **values} if merged else values  # type: ignore[dict-item]
         return config
-
-    def open_period_s(self, openings: int) -> float:
-        """Return the longest a breaker stays open that opened so often in a row, from 1."""
-        return float(min(self.open_s * 2.0 ** max(0, openings - 1) * JITTER, self.max_open_s))
 
 
 SHIPPED: Final = Knobs(

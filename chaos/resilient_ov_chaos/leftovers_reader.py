@@ -16,8 +16,10 @@ _SINKS: Final = {SPANS: "spans", PAGES: "metrics"}
 _LEVELS: Final = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"})
 
 
-def read_leftovers(folder: Path, *, run: str, key: str, personas: Sequence[Persona]) -> Leftovers:
-    """Return all texts of a scenario's folder, by sink."""
+def read_leftovers(
+    folder: Path, *, run: str, key: str | None, personas: Sequence[Persona]
+) -> Leftovers:
+    """Return all texts of a scenario's folder, by sink; ``key`` None = it is not known."""
     texts: dict[str, str] = {}
     for log in sorted(folder.glob("*.log")):
         for sink, lines in _by_sink(log).items():
@@ -26,7 +28,9 @@ def read_leftovers(folder: Path, *, run: str, key: str, personas: Sequence[Perso
         if file.is_file():
             name = f"state {file.relative_to(folder / 'storage')}"
             texts[name] = file.read_text(encoding="utf-8", errors="replace")
-    canaries = {"the key": key, "a text or a thread id": f"mk{run}"}
+    canaries = {"a text or a thread id": f"mk{run}"}
+    if key is not None:
+        canaries["the key"] = key
     canaries |= {f"user {each.number}": each.user for each in personas}
     return Leftovers(texts=texts, canaries=canaries)
 

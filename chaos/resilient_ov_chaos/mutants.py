@@ -78,7 +78,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
             ),
             Mutant(
                 name="retry_budget",
-                fault="reset_peer",
+                fault="embedder_outage",
                 checker="amplification",
                 also=frozenset({"time_to_degrade", "breaker"}),
                 further=_NO_BREAKER,

@@ -91,7 +91,7 @@ class Child:
     def kill(self) -> None:
         """End it with SIGKILL and wait."""
         self.process.kill()
-        self.process.wait()
+        self.end()
 
     def stop(self) -> None:
         """Freeze it with SIGSTOP."""
@@ -105,7 +105,8 @@ class Child:
         """End it: its input is closed, then time is given, then SIGKILL."""
         with contextlib.suppress(ProcessLookupError):
             self.go_on()
-        if self.process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):
-                self.process.stdin.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
         end(self.process)

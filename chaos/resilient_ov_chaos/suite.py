@@ -4,7 +4,7 @@ Rule: whatever is started here ends here; the report is made elsewhere.
 """
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from resilient_ov_chaos.client_process import ClientProcess
 from resilient_ov_chaos.faults.fault import Fault
 from resilient_ov_chaos.knobs import Knobs
 from resilient_ov_chaos.ledger_reader import LedgerReader
+from resilient_ov_chaos.saved import save_run
 from resilient_ov_chaos.scenario import Scenario, Stage
 from resilient_ov_chaos.targets.target import Target
 from resilient_ov_chaos.toxiproxy.server import toxiproxy
@@ -62,6 +63,14 @@ class Skipped:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aborted:
+    """A scenario that the suite itself could not play to its end, and why."""
+
+    fault: Fault
+    reason: str
+
+
 class Suite:
     """Plays scenarios one after the other on one stage. Not thread-safe."""
 
@@ -94,6 +103,7 @@ class Suite:
         self._first_talk = scenario.next_talk
         began_s = time.monotonic()
         run = scenario.play()
+        save_run(run, folder, fault=fault.name, name=self._stage.run)
         return Played(
             fault=fault,
             run=run,
@@ -181,8 +191,3 @@ def _seed(stage: Stage, out: Path) -> None:
             f"nothing could be read back within {seconds:.0f} s; see {client.log.name}."
             " Is extraction working on that server?"
         )
-
-
-def count(played: Sequence[Played], status: Status) -> int:
-    """Return how many scenarios ended so."""
-    return sum(each.status is status for each in played)

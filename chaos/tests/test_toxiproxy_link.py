@@ -27,6 +27,8 @@ from resilient_ov_chaos.toxiproxy.toxics import (
     Toxic,
 )
 
+pytestmark = pytest.mark.ci
+
 EVERY_TOXIC = [
     Latency(latency_s=0.2, jitter_s=0.05),
     Bandwidth(kb_per_s=3, stream=Stream.UPSTREAM),

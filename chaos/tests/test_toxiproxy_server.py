@@ -20,6 +20,8 @@ from resilient_ov_chaos.toxiproxy.toxics import (
     Timeout,
 )
 
+pytestmark = pytest.mark.ci
+
 
 @pytest.fixture
 def behind() -> Iterator[Upstream]:

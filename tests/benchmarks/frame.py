@@ -24,18 +24,23 @@ class Figure:
     unit: str
     samples: int
     most: float | None = None
+    least: float | None = None
     exactly: float | None = None
 
     @property
     def passed(self) -> bool:
         if self.exactly is not None:
             return self.value == self.exactly
+        if self.least is not None:
+            return self.value >= self.least
         return self.most is None or self.value <= self.most
 
     @property
     def bound(self) -> str:
         if self.exactly is not None:
             return f"= {_number(self.exactly)}"
+        if self.least is not None:
+            return f">= {_number(self.least)}"
         return "" if self.most is None else f"<= {_number(self.most)}"
 
 

@@ -1,7 +1,7 @@
 """What is watched inside the product's process, from its edges: wire, breakers, loops, resources.
 
-Rule: the product's own metrics are not used here. Wrapped are the two places every attempt goes
-through; nothing of what they do is changed.
+Rule: the product's own metrics are not used here. Wrapped are the places every attempt and every
+move of a breaker goes through; nothing of what they do is changed.
 """
 
 import asyncio
@@ -10,15 +10,16 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, cast
 
-import pybreaker
-
 from resilient_ov.adapters.memory_server import AsyncHttpxMemoryServer, HttpxMemoryServer
+from resilient_ov.adapters.pybreaker_state import PybreakerMirror
 from resilient_ov.domain.exchange import AddMessages, Answer, Command, FailureKind, Success
 from resilient_ov.domain.ports import Attempt
 from resilient_ov.operations import OPERATIONS
+from resilient_ov.policy.breaker import Transition
+from resilient_ov.policy.refusals import Change
 from resilient_ov_chaos.agent.recorder import Recorder
 from resilient_ov_chaos.history import (
     BreakerMoved,
@@ -29,14 +30,11 @@ from resilient_ov_chaos.history import (
     WireAttempt,
 )
 from resilient_ov_chaos.marks import marks_in
-from resilient_ov_manager import OpenVikingMemoryManager
 
 _BEAT_S = 0.005
 _WORTH_TELLING_S = 0.01
 _SYSTEM_CALLS = 8
 _OURS = "resilient-ov"
-_STATES = {"closed": "closed", "half-open": "half_open", "open": "open"}
-GROUPS = ("recall", "append", "commit", "session", "host")
 
 
 def watch_wire(recorder: Recorder) -> None:
@@ -123,31 +121,29 @@ def _port_of(address: object) -> object:
     return cast("tuple[object, ...]", address)[1] if isinstance(address, tuple) else None
 
 
-class _Listener(pybreaker.CircuitBreakerListener):
-    def __init__(self, recorder: Recorder, group: str) -> None:
-        self._recorder = recorder
-        self._group = group
+def watch_breakers(recorder: Recorder) -> None:
+    """Record every move of every breaker, with the time the policy gave it."""
+    mirror: Any = PybreakerMirror
+    apply: Callable[[Any, Iterable[Change]], None] = mirror.apply
 
-    def state_change(
-        self,
-        cb: Any,  # noqa: ARG002 - the library's signature
-        old_state: Any,  # noqa: ARG002
-        new_state: Any,
-    ) -> None:
-        self._recorder.write(
-            BreakerMoved(
-                process=self._recorder.process,
-                at_s=time.monotonic(),
-                group=self._group,
-                to_state=_STATES[new_state.name],
-            )
-        )
+    @functools.wraps(apply)
+    def watched(mirror: Any, changes: Iterable[Change]) -> None:
+        moves = tuple(changes)
+        for move in moves:
+            if isinstance(move, Transition):
+                recorder.write(
+                    BreakerMoved(
+                        process=recorder.process,
+                        at_s=move.at_s,
+                        group=move.group.value,
+                        number=move.number,
+                        to_state=move.to_state.value,
+                        open_until_s=move.open_until_s,
+                    )
+                )
+        apply(mirror, moves)
 
-
-def watch_breakers(recorder: Recorder, manager: OpenVikingMemoryManager) -> None:
-    """Record every move of every breaker, by the way a host would hear of it."""
-    for group in GROUPS:
-        manager.breaker(group).add_listeners(_Listener(recorder, group))
+    mirror.apply = watched
 
 
 async def beat(recorder: Recorder, loop: Loop) -> None:

@@ -46,6 +46,7 @@ def run(job: bytes, tape: str, commands: Connection, says: Connection) -> None:
     logs = sinks.show_logs()
     sinks.show_spans()
     probes.watch_wire(recorder)
+    probes.watch_breakers(recorder)
     probes.watch_connections(recorder, told.connects_to)
     mutants.apply(told.mutant)
     agent = Agent(told, recorder)
@@ -69,7 +70,6 @@ class Agent:
             metrics_registry=self._registry,
         )
         self._traffic = Traffic(job, self._manager, recorder)
-        probes.watch_breakers(recorder, self._manager)
 
     async def live(self, commands: Connection) -> None:
         """Run the traffic's event loop until the commands end."""

@@ -1,6 +1,7 @@
 """Breakers open where they must and only there, probe one at a time, and send nothing while open.
 
-Rule: their states are those their listeners were told; what was sent is what the wire saw.
+Rule: what was sent is what the wire saw. An attempt may be seen a moment after it was let through,
+a longer one on a busy machine.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,17 +14,17 @@ from resilient_ov_chaos.verdict import GATEWAY, Finding, Run, Status
 STATES = "breaker"
 PROBES = "single_probe"
 QUIET = "quiet"
-_TOLD_LATE_S = 0.05
-"""Listeners hear of a move after it happened, outside of its lock."""
+_SEEN_LATE_S = 0.03
+_BEFORE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPeriod:
-    """From opening to what came next; ``number`` counts openings in a row, from 1."""
+    """From opening to what came next; ``until_s`` is when a probe was due."""
 
     began_s: float
     ended_s: float
-    number: int
+    until_s: float
 
 
 def states(run: Run) -> Iterator[Finding]:
@@ -56,7 +57,7 @@ def probes(run: Run) -> Iterator[Finding]:
         for move in _moves(run.history, process, group):
             if move.to_state == "half_open":
                 half_open += 1
-                probe = _first_after(attempts, move.at_s - _TOLD_LATE_S)
+                probe = _first_after(attempts, move.at_s)
                 doubled += 0 if probe is None else _beside(probe, attempts)
     yield Finding(
         checker=PROBES,
@@ -74,10 +75,11 @@ def quiet(run: Run) -> Iterator[Finding]:
         attempts = _attempts(run.history, process, group)
         for period in open_periods(run.history, process, group):
             periods += 1
-            wrong += sum(
-                period.began_s + _TOLD_LATE_S < each.began_s < period.ended_s - _TOLD_LATE_S
-                for each in attempts
+            noise_s = run.history.noise_s(
+                process, period.began_s - _BEFORE_S, period.began_s + _BEFORE_S
             )
+            from_s = period.began_s + _SEEN_LATE_S + noise_s
+            wrong += sum(from_s < each.began_s < period.ended_s for each in attempts)
     yield Finding(
         checker=QUIET,
         call=None,
@@ -89,21 +91,16 @@ def quiet(run: Run) -> Iterator[Finding]:
 
 def open_periods(history: History, process: int, group: str) -> list[OpenPeriod]:
     """Return when a breaker of a process was open; the last one may have no end."""
-    found: list[OpenPeriod] = []
-    began_s: float | None = None
-    number = 0
-    for move in _moves(history, process, group):
-        if began_s is not None:
-            found.append(OpenPeriod(began_s, move.at_s, number))
-            began_s = None
-        if move.to_state == "open":
-            began_s = move.at_s
-            number += 1
-        elif move.to_state == "closed":
-            number = 0
-    if began_s is not None:
-        found.append(OpenPeriod(began_s, float("inf"), number))
-    return found
+    moves = _moves(history, process, group)
+    return [
+        OpenPeriod(
+            began_s=move.at_s,
+            ended_s=moves[n + 1].at_s if n + 1 < len(moves) else float("inf"),
+            until_s=move.at_s if move.open_until_s is None else move.open_until_s,
+        )
+        for n, move in enumerate(moves)
+        if move.to_state == "open"
+    ]
 
 
 def _each_breaker(history: History) -> Iterator[tuple[int, str]]:
@@ -113,11 +110,12 @@ def _each_breaker(history: History) -> Iterator[tuple[int, str]]:
 
 
 def _moves(history: History, process: int, group: str | None = None) -> list[BreakerMoved]:
-    return [
+    mine = (
         each
         for each in history.of(BreakerMoved)
         if each.process == process and group in (None, each.group)
-    ]
+    )
+    return sorted(mine, key=lambda each: each.number)
 
 
 def _attempts(history: History, process: int, group: str) -> list[WireAttempt]:

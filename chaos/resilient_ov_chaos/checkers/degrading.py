@@ -135,7 +135,7 @@ def _open_until_s(run: Run, off_s: float) -> float:
     """
     return max(
         (
-            min(each.ended_s, each.began_s + run.knobs.open_period_s(each.number))
+            min(each.ended_s, each.until_s)
             for each in _periods(run)
             if each.began_s <= off_s + run.knobs.get_context_s
         ),

@@ -41,6 +41,6 @@ def check(run: Run) -> Iterator[Finding]:
         status=Status.RED if bad else Status.GREEN if run.ledger.shelves else Status.UNKNOWN,
         text=f"stored with another: {', '.join(misplaced[:5])}; {len(unknown)} unknown sessions"
         if bad
-        else "",
+        else ("" if run.ledger.shelves else "nothing was stored"),
         measured={"misplaced": len(misplaced), "unknown_sessions": len(unknown)},
     )

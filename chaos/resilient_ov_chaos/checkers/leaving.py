@@ -40,7 +40,7 @@ def check(run: Run) -> Iterator[Finding]:
         checker=NAME,
         call=Call.FLUSH,
         status=Status.RED if problems else Status.GREEN if flushes else Status.UNKNOWN,
-        text="; ".join(problems),
+        text="; ".join(problems) if flushes else "no shutdown ended",
         measured={"flushes": len(flushes), "worst_flush_late_s": round(worst_s, 3)},
     )
 

@@ -17,6 +17,8 @@ def check(run: Run) -> Iterator[Finding]:
             checker=NAME,
             call=call,
             status=Status.RED if raised else Status.GREEN if made else Status.UNKNOWN,
-            text=f"{len(raised)} calls raised, the first {raised[0].error}" if raised else "",
+            text=f"{len(raised)} calls raised, the first {raised[0].error}"
+            if raised
+            else ("" if made else "no call ended"),
             measured={"raised": len(raised)},
         )

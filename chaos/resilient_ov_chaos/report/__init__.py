@@ -1,0 +1,1 @@
+"""The report of a run: JUnit, table, journal, history, plots."""
