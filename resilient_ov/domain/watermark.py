@@ -194,14 +194,14 @@ class Watermark:
     def unknowable(self, window: int) -> "Watermark":
         """End a doubt that cannot be settled: the batch is never sent again.
 
-        The server's counters are forgotten, so that the next delivery compares anew.
+        The total stays as it was known: comparing anew would read the same files again, which
+        cannot be understood, and the session would never be released.
         """
         doubt = self._doubt()
         return replace(
             self,
             submitted=(self.submitted + doubt.digests)[-window:],
             in_doubt=None,
-            server_total=None,
             server_live=None,
         )
 

@@ -64,11 +64,15 @@ CREATE VIRTUAL TABLE IF NOT EXISTS files_index
 def connect(path: Path | str) -> sqlite3.Connection:
     """A connection to the database at a path (":memory:" for none), with the tables made."""
     connection = sqlite3.connect(path, isolation_level=None)
-    connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.executescript(_SCHEMA)
+    try:
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.executescript(_SCHEMA)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -91,6 +95,7 @@ class Database:
             RuntimeError: another server, alive, uses the folder, or it was made with another
                 profile.
             OSError: the folder cannot be made or written.
+            sqlite3.Error: the file in it is damaged or no database.
 
         """
         data_dir.mkdir(parents=True, exist_ok=True)
@@ -102,7 +107,12 @@ class Database:
                 "data_dir: another embedded server uses it; stop it or name another folder"
             ) from None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded-db")
-        self._connection = self._thread.submit(connect, data_dir / "embedded.sqlite3").result()
+        try:
+            self._connection = self._thread.submit(connect, data_dir / "embedded.sqlite3").result()
+        except BaseException:
+            self._thread.shutdown()
+            self._lock.release()
+            raise
         made_with = self._thread.submit(_profile_of, self._connection, profile.value).result()
         if made_with != profile.value:
             self.close()

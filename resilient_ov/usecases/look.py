@@ -71,7 +71,11 @@ class Looks:
                 live=info.live_messages,
                 newest=doubt.newest_archive_before,
             )
-        behind = info.total_messages < doubt.total_before
+        # Fewer archives than we know of: a restored backup, whose next archives have old numbers.
+        behind = (
+            info.total_messages < doubt.total_before
+            or info.commit_count < doubt.newest_archive_before
+        )
         after = 0 if behind else doubt.newest_archive_before
         begin = 0 if behind or doubt.live_before is None else doubt.live_before
         listed = yield from self._newer_archives(reader, after)

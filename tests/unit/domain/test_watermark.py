@@ -186,11 +186,11 @@ def test_archive_made_meanwhile_is_not_forgotten_by_an_older_look() -> None:
     assert settled(committed, newest_archive=3).newest_archive == 4
 
 
-def test_unknowable_batch_is_known_and_the_counters_are_not() -> None:
+def test_unknowable_batch_is_known_and_only_the_live_count_is_not() -> None:
     state = intend(stored(COMPARED, "a", "b", "c"), "d", "e").unknowable(WINDOW)
     assert state.known == ("b", "c", "d", "e")
     assert state.in_doubt is None
-    assert (state.server_total, state.server_live) == (None, None)
+    assert (state.server_total, state.server_live) == (13, None)
 
 
 def test_given_up_messages_are_known_as_the_oldest() -> None:

@@ -67,3 +67,12 @@ def test_a_folder_keeps_the_profile_it_was_made_with(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"made with profile namespace.*another folder"):
         Database(tmp_path, V0_5)
     Database(tmp_path, ServerProfile.NAMESPACE).close()
+
+
+def test_a_damaged_file_is_told_and_leaves_nothing_open(tmp_path: Path) -> None:
+    (tmp_path / "embedded.sqlite3").write_text("certainly no database at all" * 40)
+    for _ in range(2):
+        with pytest.raises(sqlite3.DatabaseError):
+            Database(tmp_path, V0_5)
+    held = [link.resolve() for link in Path("/proc/self/fd").iterdir()]
+    assert [path for path in held if path.is_relative_to(tmp_path)] == []

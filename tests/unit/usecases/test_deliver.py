@@ -15,6 +15,9 @@ from resilient_ov.domain.exchange import (
     Failure,
     FailureKind,
     ListTasks,
+    ReadMessages,
+    StoredPage,
+    Success,
 )
 from resilient_ov.settings import FailurePolicySettings, SessionSettings, WriteFailurePolicy
 from tests.unit.usecases.bench import Bench, changed, refusal, thread
@@ -325,3 +328,25 @@ def test_a_long_thread_travels_in_batches_of_at_most_100() -> None:
     bench.add(thread(250))
     sizes = [len(c.messages) for c in bench.server.seen if isinstance(c, AddMessages)]
     assert sizes == [100, 100, 50]
+
+
+def test_a_batch_whose_fate_cannot_be_read_is_given_up_and_the_session_goes_on() -> None:
+    bench = Bench()
+    bench.add(thread(2))
+    lost: list[bool] = []
+
+    def unreadable(command: Command) -> Answer | None:
+        if isinstance(command, AddMessages) and not lost:
+            lost.append(True)
+            super(type(bench.server), bench.server).apply(command)
+            return Failure(kind=FailureKind.RESET, evidence=Evidence.UNKNOWN, wire_s=0.01)
+        if isinstance(command, ReadMessages):
+            return Success(value=StoredPage(lines=(), unreadable_lines=1), status=200)
+        return None
+
+    bench.server.twists.append(unreadable)
+    assert bench.add(thread(4)) == "pending"
+    bench.until(lambda: bool(bench.dropped()), limit_s=600)
+    assert bench.dropped() == {"unknowable": 2}
+    assert bench.add(thread(6)) == "ok"
+    assert len(bench.stored) == 6
