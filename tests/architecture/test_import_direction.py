@@ -148,8 +148,11 @@ def test_the_host_is_not_imported_by(first: str, tmp_path: Path) -> None:
 
 
 def modules_after(code: str, *search: Path) -> list[str]:
-    before = "".join(f"sys.path.insert(0, {str(folder)!r}); " for folder in search)
-    command = [sys.executable, "-c", f"import sys; {before}{code}; print(*sys.modules)"]
+    # What is there from the start (coverage measures subprocesses too, and keeps a database).
+    start = "import sys; already = set(sys.modules); "
+    paths = "".join(f"sys.path.insert(0, {str(folder)!r}); " for folder in search)
+    shown = "print(*(name for name in sys.modules if name not in already))"
+    command = [sys.executable, "-c", f"{start}{paths}{code}; {shown}"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return run.stdout.split()
