@@ -13,8 +13,10 @@ CHECKED := $(CODE) tests
 # Documents and recordings that live beside the repository; only the external suites read them.
 SHARED ?= ../shared
 TURNS ?= 1000000
+# Installs a second environment and runs most tests in it: a target of its own.
+LOWEST := tests/architecture/test_packaging.py::test_unit_and_contract_tests_pass_on_the_lowest_versions
 
-.PHONY: help demo test bench bench-quick bench-cost bench-deadline simulate services leaks test-openviking test-deerflow lint format typecheck coverage clean
+.PHONY: help demo test test-lowest bench bench-quick bench-cost bench-deadline simulate services leaks test-openviking test-deerflow lint format typecheck coverage clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | column -t -s '|'
@@ -32,9 +34,12 @@ demo: $(READY) ## the main job on the embedded server, explained while it runs
 test: $(READY) ## run every test with coverage; STRICT=1 fails on any skip, PYTEST_ARGS selects
 	@scripts/services || echo "tests that need what is missing are skipped by name"
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(PYTEST_ARGS)
+	$(BIN)/coverage run -m pytest --deselect $(LOWEST) $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
 	@$(MAKE) --no-print-directory coverage
+
+test-lowest: $(READY) ## unit and contract tests on the lowest versions that we allow; minutes
+	$(BIN)/python -m pytest $(LOWEST)
 
 coverage: $(READY) ## judge the coverage of the last `make test` (branches; rules 100 %, rest 95 %)
 	$(BIN)/coverage report --include='resilient_ov/domain/*,resilient_ov/policy/*' --fail-under=100
