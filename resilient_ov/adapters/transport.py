@@ -27,8 +27,9 @@ from resilient_ov.adapters.transport_errors import named
 from resilient_ov.adapters.wire_attempt import WireAttempt, entered
 from resilient_ov.settings import LimitSettings
 
-# The pool would import this at its first request, on the event loop, for more than 100 ms.
-importlib.import_module("anyio._backends._asyncio")
+# The pool would import these at its first request, on the event loop, for more than 100 ms.
+for _name in ("anyio._backends._asyncio", "sniffio"):
+    importlib.import_module(_name)
 
 DEADLINE: Final = "resilient_ov.deadline_s"
 WIRE: Final = "resilient_ov.wire"

@@ -299,6 +299,41 @@ def test_servers_that_are_never_closed_leave_no_warning() -> None:
         assert told == []
 
 
+_LOADED = """
+import asyncio, sys
+from resilient_ov.adapters.memory_server import AsyncHttpxMemoryServer
+from resilient_ov.domain.exchange import Success
+from tests.integration.faulty import FIND, KEY, attempt, settings
+
+class Finder:
+    asked = []
+    def find_spec(self, name, path=None, target=None):
+        self.asked.append(name)
+
+found = settings(sys.argv[1])
+server = AsyncHttpxMemoryServer(found, key=lambda: KEY)
+
+async def once():
+    sys.meta_path.insert(0, Finder())
+    assert isinstance(await server.send(attempt(FIND)), Success)
+
+asyncio.run(once())
+print(*Finder.asked)
+"""
+
+
+def test_not_even_the_first_request_looks_for_a_module_on_the_loop() -> None:
+    with ScriptedServer() as server:
+        done = subprocess.run(
+            [sys.executable, "-c", _LOADED, server.url],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.stdout.split(), done.stderr) == ([], "")
+
+
 def test_no_free_descriptor_is_our_own_saturation(
     client_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
