@@ -9,18 +9,22 @@ from pathlib import Path
 import httpx
 import pytest
 
+from resilient_ov.settings import ServerProfile
 from resilient_ov_manager.demo import child
 from resilient_ov_manager.demo.child import ChildServer
 from resilient_ov_manager.demo.conversation import ALICE, BOB
-from resilient_ov_manager.demo.host import ACCOUNT, Host, build_manager
+from resilient_ov_manager.demo.host import Host, build_manager
+from resilient_ov_manager.demo.names import ACCOUNT, POLICY, Names, configuration
 from resilient_ov_manager.demo.reading_back import Reader
+from resilient_ov_manager.host_config import parse_config
 from resilient_ov_manager.terminal import CommandError, ExitCode
 
 KEY = "demo-key-4711"
 
 
 @pytest.mark.timeout(180)
-def test_the_demo_shows_everything_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], ["--profile", "namespace"]], ids=["default", "namespace"])
+def test_the_demo_shows_everything_and_leaves_nothing(tmp_path: Path, options: list[str]) -> None:
     (tmp_path / "temporary").mkdir()
     environ = {
         **os.environ,
@@ -30,7 +34,7 @@ def test_the_demo_shows_everything_and_leaves_nothing(tmp_path: Path) -> None:
         "http_proxy": "http://127.0.0.1:9",
     }
     ended = subprocess.run(
-        [sys.executable, "-m", "resilient_ov_manager.cli", "demo"],
+        [sys.executable, "-m", "resilient_ov_manager.cli", "demo", *options],
         cwd=tmp_path,
         env=environ,
         capture_output=True,
@@ -43,6 +47,7 @@ def test_the_demo_shows_everything_and_leaves_nothing(tmp_path: Path) -> None:
     assert ended.stderr == ""
     assert "14 of 14 checks hold" in shown
     assert "FAIL" not in shown
+    assert f"profile {options[-1] if options else '0.5'}" in " ".join(shown.split())
     assert "kill -9" in shown
     for title in (
         "1. Two users, two agents", "2. A new thread remembers", "3. Nobody sees another's",
@@ -61,12 +66,16 @@ def test_the_demo_shows_everything_and_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["temporary"]
 
 
-def test_what_is_read_back_is_what_the_server_holds(tmp_path: Path) -> None:
-    with ChildServer(tmp_path, KEY) as server, asyncio.Runner() as runner:
+@pytest.mark.parametrize("profile", ServerProfile)
+def test_what_is_read_back_is_what_the_server_holds(tmp_path: Path, profile: ServerProfile) -> None:
+    with ChildServer(tmp_path, KEY, profile) as server, asyncio.Runner() as runner:
         server.start()
+        if profile is ServerProfile.NAMESPACE:
+            server.make_account(ACCOUNT, POLICY)
         (tmp_path / "key").write_text(KEY)
-        manager = build_manager(server.url, tmp_path / "key", tmp_path / "gateway")
-        reader = Reader(server.url, KEY, ACCOUNT)
+        raw = configuration(server.url, tmp_path / "key", tmp_path / "gateway", profile)
+        manager = build_manager(raw)
+        reader = Reader(server.url, KEY, Names(parse_config(raw)))
         try:
             assert (reader.total(ALICE), reader.messages(ALICE)) == (0, [])
             host = Host(manager, runner)

@@ -1,16 +1,24 @@
 """`resilient-ov demo`: the main job on a server that dies in the middle, in under a minute."""
 
+from typing import Annotated
+
 import typer
 
+from resilient_ov.settings import ServerProfile
 from resilient_ov_manager.terminal import ExitCode, out, require_extra
 
 
-def demo() -> None:
+def demo(
+    profile: Annotated[
+        ServerProfile, typer.Option(help="Server contract to show it on.")
+    ] = ServerProfile.V0_5,
+) -> None:
     """Show the whole thing: remember, recall, keep apart, lose the server, get it back.
 
     Starts an embedded server on a free port with a folder of its own, talks to it as DeerFlow
     would, kills it, starts it again, and reads back what it holds. Takes about half a minute and
-    leaves nothing behind.
+    leaves nothing behind. With --profile namespace the server shares sessions in an account whose
+    policy says what the agents of a user share; the checks are the same.
 
     Exit codes:
 
@@ -23,5 +31,5 @@ def demo() -> None:
     from resilient_ov_manager.demo.play import play
     from resilient_ov_manager.demo.stage import Stage
 
-    if not play(Stage(out())):
+    if not play(Stage(out()), profile):
         raise typer.Exit(ExitCode.NOT_USABLE)

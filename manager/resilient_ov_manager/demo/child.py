@@ -8,12 +8,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import httpx
 
+from resilient_ov.settings import ServerProfile
 from resilient_ov_manager.terminal import CommandError, ExitCode
 
 _START_S = 30.0
@@ -24,9 +26,10 @@ _KEY_VARIABLE = "RESILIENT_OV_DEMO_KEY"
 class ChildServer:
     """Starts, kills and restarts the server. A context manager that ends with it gone."""
 
-    def __init__(self, folder: Path, key: str) -> None:
+    def __init__(self, folder: Path, key: str, profile: ServerProfile = ServerProfile.V0_5) -> None:
         self._folder = folder
         self._key = key
+        self._profile = profile
         self._port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -51,6 +54,7 @@ class ChildServer:
         command = [
             sys.executable, "-m", "resilient_ov_manager.cli", "serve", f"--port={self._port}",
             f"--data={self._folder / 'server'}", f"--root-key-env={_KEY_VARIABLE}",
+            f"--profile={self._profile.value}",
         ]  # fmt: skip
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
@@ -70,6 +74,17 @@ class ChildServer:
             lines = self._log.read_text(errors="replace").splitlines()
             why = lines[-1] if lines else "it ended without a word"
         raise CommandError(f"the demo's server did not start: {why}", ExitCode.NOT_USABLE)
+
+    def make_account(self, account: str, policy: Mapping[str, bool]) -> None:
+        """Make an account with a namespace policy, which only profile namespace knows."""
+        made = httpx.post(
+            f"{self.url}/api/v1/admin/accounts",
+            json={"account_id": account, "admin_user_id": "admin", **policy},
+            headers={"X-API-Key": self._key},
+            timeout=_STOP_S,
+            trust_env=False,
+        )
+        made.raise_for_status()
 
     def kill(self) -> None:
         """Kill it at once, as a crash or the kernel would: no handler, no goodbye."""

@@ -8,8 +8,7 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from resilient_ov_manager.demo.conversation import HostMessage, Talk, keep_hidden
@@ -20,21 +19,12 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-ACCOUNT = "demo"
 RAISED = "raised"
 
 
-def build_manager(url: str, key_file: Path, storage: Path) -> "OpenVikingMemoryManager":
-    """Build the manager from the shortest configuration; everything else is the default."""
-    return manager_class().from_config(
-        {
-            "base_url": url,
-            "account": ACCOUNT,
-            "api_key_file": str(key_file),
-            "storage_path": str(storage),
-        },
-        should_keep_hidden_message=keep_hidden,
-    )
+def build_manager(raw: Mapping[str, Any]) -> "OpenVikingMemoryManager":
+    """Build the manager from a `backend_config`, with the host's hook."""
+    return manager_class().from_config(dict(raw), should_keep_hidden_message=keep_hidden)
 
 
 def manager_class() -> "type[OpenVikingMemoryManager]":

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import httpx
 
-from resilient_ov.domain.identity import openviking_user, scope, session_id
 from resilient_ov.domain.namespace import (
     archive_messages_uri,
     archive_number,
@@ -16,6 +15,7 @@ from resilient_ov.domain.namespace import (
     session_messages_uri,
 )
 from resilient_ov_manager.demo.conversation import Talk, Words
+from resilient_ov_manager.demo.names import ACCOUNT, Names
 
 _TIMEOUT_S = 5.0
 
@@ -23,14 +23,14 @@ _TIMEOUT_S = 5.0
 class Reader:
     """Asks the server what it holds of a thread."""
 
-    def __init__(self, url: str, key: str, account: str) -> None:
+    def __init__(self, url: str, key: str, names: Names) -> None:
         self._client = httpx.Client(
             base_url=url,
             timeout=_TIMEOUT_S,
             trust_env=False,
-            headers={"X-API-Key": key, "X-OpenViking-Account": account},
+            headers={"X-API-Key": key, "X-OpenViking-Account": ACCOUNT},
         )
-        self._account = account
+        self._names = names
 
     def close(self) -> None:
         """Close the connections."""
@@ -38,18 +38,17 @@ class Reader:
 
     def total(self, talk: Talk) -> int:
         """Return how many messages the session was ever given."""
-        owner = scope(self._account, talk.user, talk.agent)
-        found = self._get(talk, f"/api/v1/sessions/{session_id(owner, talk.thread)}")
+        found = self._get(talk, f"/api/v1/sessions/{self._names.session(talk)}")
         return 0 if found is None else int(found["total_message_count"])
 
     def messages(self, talk: Talk) -> list[Words]:
         """Return every stored message in order: the archives, oldest first, then the live ones."""
-        session = session_id(scope(self._account, talk.user, talk.agent), talk.thread)
+        session, shared = self._names.session(talk), self._names.shared_sessions
         numbers = self._archives(talk, session)
         while True:
-            places = [archive_messages_uri(session, number) for number in numbers]
+            places = [archive_messages_uri(session, number, shared=shared) for number in numbers]
             lines: list[str] = []
-            for place in (*places, session_messages_uri(session)):
+            for place in (*places, session_messages_uri(session, shared=shared)):
                 text = self._get(talk, "/api/v1/content/read", uri=place)
                 lines += str(text or "").splitlines()
             # A commit moves live messages into a new archive, also between two of our requests.
@@ -58,7 +57,8 @@ class Reader:
                 return [_words(json.loads(line)) for line in lines if line.strip()]
 
     def _archives(self, talk: Talk, session: str) -> list[int]:
-        listed = self._get(talk, "/api/v1/fs/ls", uri=session_history_uri(session))
+        place = session_history_uri(session, shared=self._names.shared_sessions)
+        listed = self._get(talk, "/api/v1/fs/ls", uri=place)
         return sorted(
             number
             for entry in cast("list[dict[str, Any]]", listed or [])
@@ -66,10 +66,7 @@ class Reader:
         )
 
     def _get(self, talk: Talk, path: str, **query: str) -> Any:
-        owner = scope(self._account, talk.user, talk.agent)
-        answer = self._client.get(
-            path, params=query, headers={"X-OpenViking-User": openviking_user(owner)}
-        )
+        answer = self._client.get(path, params=query, headers=self._names.headers(talk))
         if answer.status_code == 404:
             return None
         return answer.raise_for_status().json()["result"]

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from resilient_ov.domain.identity import openviking_user, scope
 from resilient_ov_manager.demo.child import ChildServer
 from resilient_ov_manager.demo.conversation import (
     ALICE,
@@ -21,8 +20,9 @@ from resilient_ov_manager.demo.conversation import (
     Turn,
     Words,
 )
-from resilient_ov_manager.demo.host import ACCOUNT, RAISED, Host
+from resilient_ov_manager.demo.host import RAISED, Host
 from resilient_ov_manager.demo.log import LogLines
+from resilient_ov_manager.demo.names import Names
 from resilient_ov_manager.demo.reading_back import Reader
 from resilient_ov_manager.demo.stage import Stage, shown_time
 
@@ -47,6 +47,7 @@ class Story:
         server: ChildServer,
         host: Host,
         reader: Reader,
+        names: Names,
         log: LogLines,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -55,6 +56,7 @@ class Story:
         self._server = server
         self._host = host
         self._reader = reader
+        self._names = names
         self._log = log
         self._now = now
         self._sleep = sleep
@@ -125,7 +127,7 @@ class Story:
         self._stage.act(
             "Nobody sees another's memory",
             "Everybody asks for everything, by injection and by a search for the very words."
-            " Memory belongs to a user with an agent; the server knows both by a hash only.",
+            " Memory belongs to a user with an agent; the server knows the user by a hash only.",
         )
         stranger = Talk(
             user="bob", agent="researcher", thread="new", before=(), during=(), query="", mark=""
@@ -133,8 +135,7 @@ class Story:
         rows: list[tuple[str, ...]] = []
         leaks, seen = 0, 0
         for asking in (*TALKS, stranger):
-            hashed = openviking_user(scope(ACCOUNT, asking.user, asking.agent))
-            cells = [asking.speaker, f"{hashed[:11]}…"]
+            cells = [asking.speaker, self._names.shown(asking)]
             for owner in TALKS:
                 told = self._host.inject(asking) + "".join(
                     str(hit["content"]) for hit in self._host.search(asking, owner.mark)

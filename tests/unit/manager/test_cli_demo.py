@@ -15,7 +15,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from resilient_ov.domain.identity import namespace_user, openviking_user, scope
 from resilient_ov.domain.messages import conversation
+from resilient_ov.settings import ServerProfile
 from resilient_ov_manager.cli import app
 from resilient_ov_manager.demo import play as play_module
 from resilient_ov_manager.demo.child import ChildServer
@@ -31,9 +33,11 @@ from resilient_ov_manager.demo.conversation import (
 )
 from resilient_ov_manager.demo.host import Host, manager_class
 from resilient_ov_manager.demo.log import LogLines
+from resilient_ov_manager.demo.names import POLICY, Names, configuration
 from resilient_ov_manager.demo.reading_back import Reader
 from resilient_ov_manager.demo.stage import Call, Stage, shown_time
 from resilient_ov_manager.demo.story import Story
+from resilient_ov_manager.host_config import parse_config
 
 
 class World:
@@ -122,6 +126,11 @@ class World:
         )
 
 
+def names_of(profile: ServerProfile) -> Names:
+    nowhere = Path("/nowhere")
+    return Names(parse_config(configuration("http://127.0.0.1:1", nowhere, nowhere, profile)))
+
+
 def played(world: World) -> tuple[list[str], str]:
     """Play the whole story in a world; return the checks that failed and what was shown."""
     text = io.StringIO()
@@ -132,6 +141,7 @@ def played(world: World) -> tuple[list[str], str]:
         server=part,
         host=part,
         reader=part,
+        names=names_of(ServerProfile.V0_5),
         log=LogLines(),
         now=lambda: world.now_s,
         sleep=world.sleep,
@@ -315,7 +325,7 @@ def test_a_commit_between_two_requests_hides_no_message(monkeypatch: pytest.Monk
         return next((text for name, text in lines.items() if name in uri), "")
 
     monkeypatch.setattr(Reader, "_get", answer)
-    reader = Reader("http://127.0.0.1:1", "key", "demo")
+    reader = Reader("http://127.0.0.1:1", "key", names_of(ServerProfile.V0_5))
     try:
         assert reader.messages(ALICE) == [("user", "old"), ("user", "new")]
     finally:
@@ -404,8 +414,53 @@ def test_a_host_that_is_loaded_already_is_left_alone(monkeypatch: pytest.MonkeyP
 def test_the_exit_code_is_the_verdict(
     monkeypatch: pytest.MonkeyPatch, *, holds: bool, code: int
 ) -> None:
-    monkeypatch.setattr(play_module, "play", lambda _stage: holds)
+    monkeypatch.setattr(play_module, "play", lambda _stage, _profile: holds)
     assert CliRunner().invoke(app, ["demo"]).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("options", "profile"),
+    [([], ServerProfile.V0_5), (["--profile", "namespace"], ServerProfile.NAMESPACE)],
+)
+def test_the_profile_is_chosen(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], profile: ServerProfile
+) -> None:
+    asked: list[ServerProfile] = []
+
+    def play(_stage: Stage, chosen: ServerProfile) -> bool:
+        asked.append(chosen)
+        return True
+
+    monkeypatch.setattr(play_module, "play", play)
+    assert CliRunner().invoke(app, ["demo", *options]).exit_code == 0
+    assert asked == [profile]
+
+
+def test_a_profile_that_does_not_exist_is_refused() -> None:
+    result = CliRunner().invoke(app, ["demo", "--profile", "0.6"])
+    assert result.exit_code == 2
+    assert "namespace" in result.stderr
+
+
+def test_names_on_profile_0_5_hash_the_agent_into_the_user() -> None:
+    names = names_of(ServerProfile.V0_5)
+    user = openviking_user(scope("demo", "alice", "researcher"))
+    assert names.headers(RESEARCHER) == {"X-OpenViking-User": user}
+    assert names.shown(RESEARCHER) == f"{user[:11]}…"
+    assert not names.shared_sessions
+
+
+def test_names_on_profile_namespace_tell_the_agent_and_keep_it_apart() -> None:
+    names = names_of(ServerProfile.NAMESPACE)
+    user = namespace_user("demo", "alice")
+    assert names.headers(RESEARCHER) == {
+        "X-OpenViking-User": user,
+        "X-OpenViking-Agent": "researcher",
+    }
+    assert names.headers(ALICE)["X-OpenViking-User"] == user
+    assert names.shown(RESEARCHER) == f"{user[:11]}… researcher"
+    assert names.shared_sessions
+    assert POLICY["isolate_user_scope_by_agent"]
 
 
 def test_without_the_extra_it_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
