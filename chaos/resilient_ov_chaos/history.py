@@ -198,11 +198,19 @@ class ProcessEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """The fault began (``on``) or ended."""
+    """The fault began (``on``), or its mending did."""
 
     kind: Literal["fault"] = "fault"
     at_s: float
     on: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mended:
+    """All that was broken works again; mending has taken its time."""
+
+    kind: Literal["mended"] = "mended"
+    at_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +233,7 @@ Record = (
     | Acknowledged
     | ProcessEvent
     | Trouble
+    | Mended
     | Delivered
 )
 
@@ -278,6 +287,7 @@ class Operation:
         return "failed" if self.result in _FAILED else "ok"
 
 
+_ABOUT_S: Final = 2.0
 _FAILED: Final = frozenset({Result.EMPTY, Result.RAISED, Result.LEFT})
 
 
@@ -306,10 +316,30 @@ class History:
 
     @property
     def fault_s(self) -> tuple[float, float]:
-        """Begin of the first and end of the last trouble; an empty window when there was none."""
+        """Begin of the trouble and of its mending; an empty window when there was none."""
         on = [each.at_s for each in self.of(Trouble) if each.on]
         off = [each.at_s for each in self.of(Trouble) if not each.on]
         return (min(on), max(off)) if on and off else (float("inf"), float("inf"))
+
+    @property
+    def mended_s(self) -> float:
+        """From when on everything worked again."""
+        return max((each.at_s for each in self.of(Mended)), default=self.fault_s[1])
+
+    def hiccup_s(self, process: int, began_s: float, ended_s: float) -> float:
+        """Return how long an idle event loop of the process stood still once, about this time.
+
+        What the machine does to a loop with nothing to do it may do to anything at that time.
+        """
+        return max(
+            (
+                each.length_s
+                for each in self._idle_stalls
+                if each.process == process
+                and began_s - _ABOUT_S <= each.at_s <= ended_s + each.length_s + _ABOUT_S
+            ),
+            default=0.0,
+        )
 
     def noise_s(self, process: int, began_s: float, ended_s: float) -> float:
         """Return how long an idle event loop of the process stood still in this time.

@@ -30,6 +30,11 @@ class Knobs:
     further: dict[str, object] = field(default_factory=dict[str, object])
     """Settings of the product that one scenario needs."""
 
+    @property
+    def last_flush_s(self) -> float:
+        """Time for a shutdown after the recovery, which has to drain on a busy machine too."""
+        return 3.0 * self.flush_s
+
     def config(self) -> dict[str, object]:
         """Return what goes into the product's ``backend_config``."""
         config: dict[str, object] = {
@@ -77,7 +82,7 @@ QUICK: Final = Knobs(
     max_open_s=1.6,
     settle_s=0.8,
     baseline_s=1.0,
-    fault_s=4.0,
+    fault_s=5.0,
     recovery_s=20.0,
     think_s=0.12,
 )

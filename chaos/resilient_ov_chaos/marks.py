@@ -9,6 +9,8 @@ from typing import Final
 
 _MARK: Final = re.compile(r"mk[0-9a-f]{6}p\d{2}(?:t\d{3}n\d{4}[ha]|seed)")
 RUN_CHARS: Final = 6
+ANSWER_CANARY: Final = "cnry7f3a91"
+"""Word in headers and error texts of answers, where the server or a gateway before it can lie."""
 
 
 def mark(run: str, persona: int, thread: int, number: int, role: str) -> str:

@@ -22,6 +22,7 @@ from resilient_ov_chaos.ledger_reader import LedgerReader
 from resilient_ov_chaos.leftovers_reader import read_leftovers
 from resilient_ov_chaos.marks import thread_of
 from resilient_ov_chaos.record_book import RecordBook
+from resilient_ov_chaos.snapshot import snapshot
 from resilient_ov_chaos.targets.target import Target
 from resilient_ov_chaos.toxiproxy.link import Link
 from resilient_ov_chaos.verdict import Run
@@ -31,7 +32,7 @@ KEY_VARIABLE: Final = "RESILIENT_OV_CHAOS_KEY"
 _POLL_S: Final = 0.3
 _CALM_S: Final = 0.5
 _COMMAND_S: Final = 30.0
-_LEAVES_AFTER: Final = 0.4
+_LEAVES_AFTER: Final = 0.3
 """Share of the fault window after which a process shuts down in the middle of it."""
 
 
@@ -135,6 +136,7 @@ class Scenario:
         )
         self._world = world
         leaving = threading.Thread(target=self._leave, name="leaving")
+        world.before_end(leaving.join)
         if self._fault.from_start:
             world.at_begin(lambda: self._begin(leaving))
         else:
@@ -145,18 +147,19 @@ class Scenario:
             world.at_begin(leaving.start)
         self._say("fault")
         self._fault.apply(world)
-        leaving.join()
         if self._failures:
             raise self._failures[0]
         self._say("recovery")
+        snapshot(self._folder, "after-fault")
         follower = self._start("follower", resumed(self._leaving, self._history()))
         follower.tell("present", _COMMAND_S + len(self._leaving) * self._knobs.add_s)
         self._wait_for_recovery()
         self._say("end")
         world.gateway.tell("pause", _COMMAND_S)
         world.gateway.tell("resources end", _COMMAND_S)
-        self._shut_down(world.gateway)
-        self._shut_down(follower)
+        snapshot(self._folder, "end")
+        self._shut_down(world.gateway, self._knobs.last_flush_s)
+        self._shut_down(follower, self._knobs.last_flush_s)
 
     def _begin(self, then: threading.Thread | None = None) -> None:
         self._world.clients.append(self._start("gateway", self._talks))
@@ -173,12 +176,12 @@ class Scenario:
         leaver = self._world.clients[1]
         try:
             leaver.tell("pause", _COMMAND_S)
-            self._shut_down(leaver)
+            self._shut_down(leaver, self._knobs.flush_s)
         except Exception as error:  # noqa: BLE001 - raised where the scenario is played
             self._failures.append(error)
 
-    def _shut_down(self, client: ClientProcess) -> None:
-        client.tell(f"flush {self._knobs.flush_s}", _COMMAND_S + self._knobs.flush_s)
+    def _shut_down(self, client: ClientProcess, flush_s: float) -> None:
+        client.tell(f"flush {flush_s}", _COMMAND_S + flush_s)
         client.tell("close", _COMMAND_S)
         client.tell("resources closed", _COMMAND_S)
         # Only now nothing moves any more.
@@ -195,7 +198,7 @@ class Scenario:
         """Wait until reads are served and everything accepted so far is on the server."""
         end_s = time.monotonic() + self._knobs.recovery_s
         history = self._history()
-        _, off_s = history.fault_s
+        mended_s = history.mended_s
         due = Counter(thread_of(mark) for mark in owed(history).standing)
         waiting = dict(due)
         while time.monotonic() < end_s:
@@ -203,7 +206,7 @@ class Scenario:
             waiting = {t: n for t, n in waiting.items() if self._stored(t) < n}
             if not waiting and not self._book.has(Delivered):
                 self._book.take(Delivered(at_s=time.monotonic()))
-            if not waiting and self._book.served_since(off_s):
+            if not waiting and self._book.served_since(mended_s):
                 break
             time.sleep(_POLL_S)
         time.sleep(_CALM_S)

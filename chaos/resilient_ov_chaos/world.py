@@ -13,8 +13,9 @@ from pathlib import Path
 from resilient_ov.testing.script import Rule
 from resilient_ov.testing.scripted_server import ScriptedServer
 from resilient_ov_chaos.client_process import ClientProcess
-from resilient_ov_chaos.history import Record, Trouble
+from resilient_ov_chaos.history import Mended, Record, Trouble
 from resilient_ov_chaos.knobs import Knobs
+from resilient_ov_chaos.marks import ANSWER_CANARY
 from resilient_ov_chaos.stray import swallowing_port
 from resilient_ov_chaos.targets.target import Ability, Target
 from resilient_ov_chaos.toxiproxy.link import Link
@@ -51,6 +52,7 @@ class World:
         self._take = take
         self._restart_gateway = restart_gateway
         self._on_begin: Callable[[], None] = lambda: None
+        self._before_end: Callable[[], None] = lambda: None
 
     @property
     def gateway(self) -> ClientProcess:
@@ -61,6 +63,10 @@ class World:
         """Have something done as soon as the trouble begins."""
         self._on_begin = then
 
+    def before_end(self, wait: Callable[[], None]) -> None:
+        """Let the trouble last until something has happened, however long the machine takes."""
+        self._before_end = wait
+
     @contextmanager
     def trouble(self, *broken: AbstractContextManager[object]) -> Generator[None]:
         """Have trouble for the time of a block, with these things broken."""
@@ -70,7 +76,9 @@ class World:
             self._take(Trouble(at_s=time.monotonic(), on=True))
             self._on_begin()
             yield
-        self._take(Trouble(at_s=time.monotonic(), on=False))
+            self._before_end()
+            self._take(Trouble(at_s=time.monotonic(), on=False))
+        self._take(Mended(at_s=time.monotonic()))
 
     def broken(self, *things: AbstractContextManager[object]) -> None:
         """Have trouble for the whole fault window, with these things broken."""
@@ -96,6 +104,8 @@ class World:
     def page(self, status: int, body: bytes, **headers: str) -> Generator[None]:
         """Have a gateway before the server answer everything itself."""
         told = {name.replace("_", "-"): value for name, value in headers.items()}
+        told["X-Gateway"] = ANSWER_CANARY
+        body = b"%s\n%s\n" % (body, ANSWER_CANARY.encode())
         answer = Rule(on="any", do="raw", code=status, body=body, headers=told)
         with (
             ScriptedServer(answer) as gateway,

@@ -30,16 +30,19 @@ class OpenPeriod:
 def states(run: Run) -> Iterator[Finding]:
     """Look which breakers opened in the fault window or right after it."""
     history = run.history
-    on_s, _ = history.fault_s
-    opened = {
-        move.group
+    on_s, off_s = history.fault_s
+    moves = [
+        move
         for each in history.processes(GATEWAY)
         for move in _moves(history, each)
         if move.to_state == "open" and move.at_s >= on_s
-    }
+    ]
+    opened = {move.group for move in moves}
+    # Mending cuts connections.
+    inside = {move.group for move in moves if move.at_s <= off_s}
     wanted = run.expectation
     problems = [f"{group} did not open" for group in sorted(wanted.opens - opened)]
-    problems += [f"{group} opened" for group in sorted(wanted.stays_closed & opened)]
+    problems += [f"{group} opened" for group in sorted(wanted.stays_closed & inside)]
     yield Finding(
         checker=STATES,
         call=None,

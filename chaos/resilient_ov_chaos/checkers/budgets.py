@@ -1,7 +1,7 @@
 """No call outlasts its budget, whatever the network does; a hand-over does not wait at all.
 
 What an idle event loop of the same process lost in the same time is the machine's and is taken
-off.
+off; so is as much as it has lost at once about this time.
 """
 
 from collections.abc import Iterator
@@ -54,5 +54,6 @@ def budget_s(knobs: Knobs, operation: Operation) -> float:
 
 def _late_s(run: Run, operation: Operation) -> float:
     took_s = operation.took_s
-    noise_s = run.history.noise_s(operation.process, operation.began_s, operation.began_s + took_s)
-    return took_s - noise_s - budget_s(run.knobs, operation)
+    when = operation.process, operation.began_s, operation.began_s + took_s
+    machine_s = run.history.noise_s(*when) + run.history.hiccup_s(*when)
+    return took_s - machine_s - budget_s(run.knobs, operation)

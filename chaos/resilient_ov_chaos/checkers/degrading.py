@@ -51,19 +51,19 @@ def degrade(run: Run) -> Iterator[Finding]:
 
 
 def recover(run: Run) -> Iterator[Finding]:
-    """Measure from the end of the fault to the first read that is served again."""
-    _, off_s = run.history.fault_s
-    limit_s = max(0.0, _open_until_s(run, off_s) - off_s) + run.expectation.recover_within.seconds(
-        run.knobs
-    )
+    """Measure from the end of the fault to the first read that is served again.
+
+    It may take until the open period has ended and somebody calls, and the limit from then on.
+    """
+    mended_s = run.history.mended_s
+    due_s = max(mended_s, _open_until_s(run, mended_s))
     for call in READS:
-        back_s = [
-            _end_s(each)
-            for each in _ended(run.history, call)
-            if each.status == "ok" and _end_s(each) > off_s
-        ]
-        took_s = min(back_s, default=float("inf")) - off_s
-        red = took_s - _noise_s(run, off_s, off_s + limit_s) > limit_s
+        reads = _ended(run.history, call)
+        called_s = min((e.began_s for e in reads if e.began_s >= due_s), default=due_s)
+        limit_s = called_s - mended_s + run.expectation.recover_within.seconds(run.knobs)
+        back_s = [_end_s(e) for e in reads if e.status == "ok" and _end_s(e) > mended_s]
+        took_s = min(back_s, default=float("inf")) - mended_s
+        red = took_s - _noise_s(run, mended_s, mended_s + limit_s) > limit_s
         yield Finding(
             checker=RECOVER,
             call=call,
@@ -75,11 +75,11 @@ def recover(run: Run) -> Iterator[Finding]:
 
 def deliver(run: Run) -> Iterator[Finding]:
     """Measure from the end of the fault to the last write on the server."""
-    _, off_s = run.history.fault_s
+    mended_s = run.history.mended_s
     limit_s = run.expectation.deliver_within.seconds(run.knobs)
     seen_s = min((each.at_s for each in run.history.of(Delivered)), default=float("inf"))
-    took_s = max(0.0, seen_s - off_s)
-    red = took_s - _noise_s(run, off_s, off_s + limit_s) > limit_s
+    took_s = max(0.0, seen_s - mended_s)
+    red = took_s - _noise_s(run, mended_s, mended_s + limit_s) > limit_s
     yield Finding(
         checker=DELIVER,
         call=Call.ADD,
@@ -119,7 +119,7 @@ def _slow(run: Run, inside: Sequence[Operation], on_s: float) -> Iterator[str]:
         return
     quick_s = run.expectation.quick_within.seconds(run.knobs)
     after = [each for each in inside if each.began_s > on_s + quick_s]
-    slow = [e for e in after if e.took_s - _noise_s(run, e.began_s, _end_s(e)) > AT_ONCE_S]
+    slow = [each for each in after if each.took_s - _machine_s(run, each) > AT_ONCE_S]
     # Each open period ends with a probe, which takes as long as the server lets it.
     excused = len(_periods(run)) + _MOST_SLOW * len(after)
     if not after:
@@ -128,7 +128,12 @@ def _slow(run: Run, inside: Sequence[Operation], on_s: float) -> Iterator[str]:
         yield f"{len(slow)} of {len(after)} reads were not answered at once"
 
 
-def _open_until_s(run: Run, off_s: float) -> float:
+def _machine_s(run: Run, read: Operation) -> float:
+    when = read.process, read.began_s, _end_s(read)
+    return run.history.noise_s(*when) + run.history.hiccup_s(*when)
+
+
+def _open_until_s(run: Run, mended_s: float) -> float:
     """Return until when reads may be refused for what happened before the end of the fault.
 
     A probe that was under way at the end still fails by the fault, and begins another period.
@@ -137,9 +142,9 @@ def _open_until_s(run: Run, off_s: float) -> float:
         (
             min(each.ended_s, each.until_s)
             for each in _periods(run)
-            if each.began_s <= off_s + run.knobs.get_context_s
+            if each.began_s <= mended_s + run.knobs.get_context_s
         ),
-        default=off_s,
+        default=mended_s,
     )
 
 

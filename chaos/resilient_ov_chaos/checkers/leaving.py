@@ -21,11 +21,10 @@ def check(run: Run) -> Iterator[Finding]:
     worst_s = float("nan")
     for flush in flushes:
         end_s = flush.began_s + flush.took_s
-        late_s = (
-            flush.took_s
-            - run.history.noise_s(flush.process, flush.began_s, end_s)
-            - run.knobs.flush_s
-        )
+        allowed_s = run.knobs.flush_s if flush.began_s <= off_s else run.knobs.last_flush_s
+        when = flush.process, flush.began_s, end_s
+        machine_s = run.history.noise_s(*when) + run.history.hiccup_s(*when)
+        late_s = flush.took_s - machine_s - allowed_s
         worst_s = late_s if worst_s != worst_s else max(worst_s, late_s)
         if late_s > SLACK_S:
             problems.append(f"a flush was {late_s:.2f} s late")

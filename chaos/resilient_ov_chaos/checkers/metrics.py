@@ -4,9 +4,9 @@ Rule: the history and the ledger are right; a page that differs is wrong.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from resilient_ov_chaos.checkers.owed import gone
+from resilient_ov_chaos.checkers.owed import gone, owed
 from resilient_ov_chaos.checkers.pages import last_pages, total
 from resilient_ov_chaos.history import (
     BreakerMoved,
@@ -73,21 +73,48 @@ def _of_process(history: History, page: MetricsPage) -> list[str]:
 
 
 def _of_all(run: Run) -> list[str]:
-    """Compare stored messages: never more than there are, and all when all ended in peace."""
+    """Compare the pages of all processes with the server's ledger.
+
+    What a process had sent without hearing of it when it ended, or ever sent when it was killed
+    with its page, need not be told; everything else is, and nothing else.
+    """
     pages = last_pages(run.history)
     counted = run.ledger.counted()
-    there = sum(not is_seed(mark) for mark in counted)
+    there = {mark for mark in counted if not is_seed(mark)}
     twice = sum(times - 1 for times in counted.values())
     told = _sum(pages, "stored") + _sum(pages, "reconciled")
     told_twice = _sum(pages, "duplicated")
-    # A process that left something in doubt cannot know what became of it.
-    whole = not gone(run.history)
+    ended = gone(run.history)
+    least = len(there - _untold(run.history, ended, set(pages)))
     problems: list[str] = []
-    if told > there or (whole and told < there):
-        problems.append(f"stored: the pages say {told:.0f}, {there} are there")
-    if whole and (told_twice > 0) != (twice > 0):
+    if not least <= told <= len(there):
+        problems.append(
+            f"stored: the pages say {told:.0f}, {len(there)} are there,"
+            f" {len(there) - least} of them may be untold"
+        )
+    # A process that left something in doubt cannot know what became of it.
+    if not ended and (told_twice > 0) != (twice > 0):
         problems.append(f"stored twice: the pages say {told_twice:.0f}, {twice} are there")
+    given_up = _given_up(pages)
+    missing = sum(mark not in there for mark in owed(run.history).standing)
+    if given_up != missing:
+        problems.append(f"given up: the pages say {given_up:.0f}, {missing} are missing")
     return problems
+
+
+def _untold(history: History, ended: Collection[int], shown: Collection[int]) -> set[str]:
+    """Return the marks that a process which is gone could not count."""
+    sent = [each for each in history.of(WireAttempt) if each.process in ended]
+    answered = {m for each in sent if each.ok and each.process in shown for m in each.carried}
+    return {mark for each in sent for mark in each.carried} - answered
+
+
+def _given_up(pages: Mapping[int, Mapping[str, float]]) -> float:
+    """Return what was dropped while its process lived."""
+    return sum(
+        total(page, _DROPPED) - sum(total(page, _DROPPED, reason=each) for each in _ENDED)
+        for page in pages.values()
+    )
 
 
 def _sum(pages: Mapping[int, Mapping[str, float]], result: str) -> float:
@@ -106,4 +133,6 @@ def _called(operation: Operation) -> Call:
 
 
 _CALLS = "openviking_calls_total"
+_DROPPED = "openviking_messages_dropped_total"
+_ENDED = ("process_ended", "shutdown")
 _NOTHING = ("empty", *(f"degraded_{each}" for each in _ABSENT))

@@ -1,7 +1,8 @@
 """The event loop is never blocked: its stalls minus what the machine took from them.
 
 The machine took the time the loop's thread waited for a processor, or the time an idle loop of
-the same process stood still meanwhile, whichever is longer.
+the same process stood still meanwhile, whichever is longer; and a loop may wait once more for a
+thread that waits itself, as long as the idle loop has been seen to wait about this time.
 """
 
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ def check(run: Run) -> Iterator[Finding]:
             each.queued_s,
             run.history.noise_s(each.process, each.at_s - each.length_s, each.at_s),
         )
+        - run.history.hiccup_s(each.process, each.at_s - each.length_s, each.at_s)
         for each in stalls
         if each.loop is Loop.TRAFFIC
     ]

@@ -18,8 +18,8 @@ FAULT = Fault(
         told="Reads end with their budget although bytes flow; then recall opens and they end"
         " at once. Short answers, those to writes, still come through.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=1.0, writes=1.0, plus_s=0.4),
-        quick_within=Limit(budgets=2.0, writes=1.0, plus_s=0.6),
+        degrade_within=Limit(budgets=1.0, writes=1.0, plus_s=1.0),
+        quick_within=Limit(budgets=2.0, writes=1.0, plus_s=1.2),
         opens=frozenset({"recall"}),
         stays_closed=frozenset({"host"}),
     ),

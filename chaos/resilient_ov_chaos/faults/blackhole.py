@@ -17,8 +17,8 @@ FAULT = Fault(
         told="The first reads take their budget, connecting; then the host's breaker opens and"
         " all end at once.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=1.0, writes=1.0, plus_s=0.4),
-        quick_within=Limit(budgets=2.0, writes=1.0, plus_s=0.6),
+        degrade_within=Limit(budgets=1.0, writes=1.0, plus_s=1.0),
+        quick_within=Limit(budgets=2.0, writes=1.0, plus_s=1.2),
         opens=frozenset({"host"}),
         leaving=Leaving.LEAVES,
         connections=3,

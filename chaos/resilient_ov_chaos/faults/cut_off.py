@@ -18,8 +18,8 @@ FAULT = Fault(
     expectation=Expectation(
         told="A read is tried once more on a fresh connection, then given up; recall opens.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=1.0, writes=1.0, plus_s=0.4),
-        quick_within=Limit(budgets=2.0, writes=1.0, plus_s=0.6),
+        degrade_within=Limit(budgets=1.0, writes=1.0, plus_s=1.0),
+        quick_within=Limit(budgets=2.0, writes=1.0, plus_s=1.2),
         opens=frozenset({"recall"}),
         connections=3,
     ),

@@ -17,8 +17,8 @@ FAULT = Fault(
         told="A turn goes on without memory within a few retries' time, soon at once; writes"
         " return and are delivered in order when the server is back.",
         reads=Reads.LOST,
-        degrade_within=Limit(plus_s=0.6),
-        quick_within=Limit(plus_s=1.5),
+        degrade_within=Limit(plus_s=1.2),
+        quick_within=Limit(plus_s=2.0),
         opens=frozenset({"host"}),
         leaving=Leaving.LEAVES,
         connections=5,

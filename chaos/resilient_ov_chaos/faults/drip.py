@@ -19,8 +19,8 @@ FAULT = Fault(
         told="Reads end with their budget, not with their answer; then recall opens and they end"
         " at once. Writes that are too slow are finished in the background.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=1.0, writes=1.0, plus_s=0.4),
-        quick_within=Limit(budgets=2.0, writes=1.0, plus_s=0.6),
+        degrade_within=Limit(budgets=1.0, writes=1.0, plus_s=1.0),
+        quick_within=Limit(budgets=2.0, writes=1.0, plus_s=1.2),
         opens=frozenset({"recall"}),
         stays_closed=frozenset({"host"}),
     ),

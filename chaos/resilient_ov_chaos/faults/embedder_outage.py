@@ -19,8 +19,8 @@ FAULT = Fault(
         told="Recall opens and turns go on without memory; writes and commits go on as if"
         " nothing had happened.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=1.0, plus_s=0.4),
-        quick_within=Limit(budgets=2.0, plus_s=1.0),
+        degrade_within=Limit(budgets=1.0, plus_s=1.0),
+        quick_within=Limit(budgets=2.0, plus_s=1.4),
         opens=frozenset({"recall"}),
         stays_closed=frozenset({"append", "commit", "session", "host"}),
         leaving=Leaving.DRAINS,

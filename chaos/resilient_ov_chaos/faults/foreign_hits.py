@@ -18,7 +18,7 @@ FAULT = Fault(
     expectation=Expectation(
         told="No foreign hit reaches the agent: every hit is checked and thrown away.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=1.0),
+        degrade_within=Limit(budgets=1.0, plus_s=1.0),
         stays_closed=ALL_GROUPS,
     ),
 )

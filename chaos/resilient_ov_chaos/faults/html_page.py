@@ -18,7 +18,7 @@ FAULT = Fault(
         told="It is no answer of the server: turns go on without memory, and nothing counts as"
         " stored because of a 200.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=1.0, plus_s=0.4),
+        degrade_within=Limit(budgets=1.0, plus_s=1.0),
         leaving=Leaving.LEAVES,
     ),
 )

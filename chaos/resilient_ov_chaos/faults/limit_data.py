@@ -18,8 +18,8 @@ FAULT = Fault(
         told="Half an answer is no answer: reads are given up and recall opens. A write whose"
         " receipt was cut is looked up, never sent blindly again.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=1.0, plus_s=0.2),
-        quick_within=Limit(budgets=1.5, plus_s=0.5),
+        degrade_within=Limit(budgets=1.0, plus_s=1.0),
+        quick_within=Limit(budgets=1.5, plus_s=1.2),
         opens=frozenset({"recall"}),
         connections=3,
     ),

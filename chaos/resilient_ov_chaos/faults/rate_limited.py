@@ -18,7 +18,7 @@ FAULT = Fault(
     expectation=Expectation(
         told="The wish to wait is honoured; no breaker opens for it, because the server works.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=1.0, plus_s=0.4),
+        degrade_within=Limit(budgets=1.0, plus_s=1.0),
         stays_closed=frozenset({"recall", "append", "commit", "session", "host"}),
         leaving=Leaving.LEAVES,
         recover_within=Limit(plus_s=2.2),

@@ -18,8 +18,8 @@ FAULT = Fault(
         told="Reads are lost as in silence. A write that was executed unseen is found by reading"
         " back, and stored once.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=1.0, writes=1.0, plus_s=0.4),
-        quick_within=Limit(budgets=2.0, writes=1.0, plus_s=0.6),
+        degrade_within=Limit(budgets=1.0, writes=1.0, plus_s=1.0),
+        quick_within=Limit(budgets=2.0, writes=1.0, plus_s=1.2),
         opens=frozenset({"recall"}),
         connections=3,
     ),

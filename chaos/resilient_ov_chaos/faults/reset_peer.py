@@ -18,8 +18,8 @@ FAULT = Fault(
         told="A read is tried once more on a fresh connection, then given up; recall opens. What"
         " a reset write did is looked up before anything is sent again.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=1.0, plus_s=0.2),
-        quick_within=Limit(budgets=1.5, plus_s=0.5),
+        degrade_within=Limit(budgets=1.0, plus_s=1.0),
+        quick_within=Limit(budgets=1.5, plus_s=1.2),
         opens=frozenset({"recall"}),
         connections=3,
     ),

@@ -19,7 +19,7 @@ FAULT = Fault(
         told="As when it is down; what was answered before survives, what was under way is"
         " looked up.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=0.5, plus_s=0.6),
+        degrade_within=Limit(budgets=0.5, plus_s=1.0),
         quick_within=Limit(budgets=1.0, plus_s=1.5),
         connections=5,
     ),

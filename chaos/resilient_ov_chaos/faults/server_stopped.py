@@ -19,8 +19,8 @@ FAULT = Fault(
         told="As in silence. When it goes on it executes what it was sent; that is found by"
         " reading back, and no late answer reaches another turn.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=1.0, writes=1.0, plus_s=0.4),
-        quick_within=Limit(budgets=2.0, writes=1.0, plus_s=0.6),
+        degrade_within=Limit(budgets=1.0, writes=1.0, plus_s=1.0),
+        quick_within=Limit(budgets=2.0, writes=1.0, plus_s=1.2),
         opens=frozenset({"recall"}),
         late_landings=True,
     ),

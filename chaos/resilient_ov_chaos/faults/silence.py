@@ -20,8 +20,8 @@ FAULT = Fault(
         told="The first reads take their budget; then recall opens and they end at once. Writes"
         " return and are delivered in the background.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=1.0, writes=1.0, plus_s=0.4),
-        quick_within=Limit(budgets=2.0, writes=1.0, plus_s=0.6),
+        degrade_within=Limit(budgets=1.0, writes=1.0, plus_s=1.0),
+        quick_within=Limit(budgets=2.0, writes=1.0, plus_s=1.2),
         opens=frozenset({"recall"}),
         connections=3,
     ),

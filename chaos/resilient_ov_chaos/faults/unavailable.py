@@ -19,7 +19,7 @@ FAULT = Fault(
         told="The wish to wait is honoured where it fits the budget, else the group is held that"
         " long; a turn goes on without memory. Recall opens.",
         reads=Reads.LOST,
-        degrade_within=Limit(budgets=1.0, plus_s=0.4),
+        degrade_within=Limit(budgets=1.0, plus_s=1.0),
         quick_within=Limit(budgets=3.0, plus_s=1.0),
         leaving=Leaving.LEAVES,
         recover_within=Limit(plus_s=2.2),

@@ -17,12 +17,14 @@ import uvicorn
 
 from resilient_ov.embedded.app import create_app
 from resilient_ov.embedded.settings import EmbeddedSettings
+from resilient_ov_chaos.marks import ANSWER_CANARY
 from resilient_ov_chaos.targets.embedded import KEY
 
 Send = Callable[[Any], Awaitable[None]]
 
 NOBODYS: Final = "mk000000p99seed"
 """Mark of a persona that does not exist."""
+_TEXT: Final = f"the embedding provider said {ANSWER_CANARY}"
 _FINDS: Final = "/api/v1/search/"
 _HONEST_FAILURES: Final = 5
 """So many searches say that the provider is away; then the server's own breaker answers 500."""
@@ -39,6 +41,8 @@ class SickApp:
 
     async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
         """Serve one request, sick or not."""
+        if scope["type"] == "http":
+            send = _marked(send)
         if scope["type"] == "http" and scope["path"].startswith(_FINDS):
             if self.embedder_broken:
                 await self._fail(receive, send)
@@ -59,9 +63,9 @@ class SickApp:
         self._failures += 1
         if self._failures <= _HONEST_FAILURES:
             details = {"upstream_status_code": 503, "upstream_error_type": "APIConnectionError"}
-            await _answer(send, 503, "UNAVAILABLE", "embedding provider unavailable", details)
+            await _answer(send, 503, "UNAVAILABLE", _TEXT, details)
         else:
-            await _answer(send, 500, "INTERNAL", "Internal server error", {})
+            await _answer(send, 500, "INTERNAL", _TEXT, {})
 
 
 class _Lying:
@@ -87,6 +91,18 @@ class _Lying:
         headers.append((b"content-length", str(len(data)).encode()))
         await self._send({**self._start, "headers": headers})
         await self._send({"type": "http.response.body", "body": data})
+
+
+def _marked(send: Send) -> Send:
+    """Have every answer carry a header that must show up nowhere."""
+
+    async def marked(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            header = (b"x-canary", ANSWER_CANARY.encode())
+            message = {**message, "headers": [*message["headers"], header]}
+        await send(message)
+
+    return marked
 
 
 async def _answer(send: Send, status: int, code: str, text: str, details: Any) -> None:

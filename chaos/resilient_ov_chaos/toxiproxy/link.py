@@ -158,6 +158,8 @@ class Link:
     def toxic(self, *toxics: Toxic) -> Generator[None]:
         """Set toxics for the time of a block; connections that are open are hit too.
 
+        Those that hold data are removed with all connections cut.
+
         Raises:
             ToxiproxyError: one was not accepted; those before it are removed again.
             ToxicNotRemovedError: one is still there afterwards.
@@ -170,7 +172,11 @@ class Link:
                 added.append(each)
             yield
         finally:
-            self._remove(added)
+            if any(each.holds for each in added):
+                with self.down():
+                    self._remove(added)
+            else:
+                self._remove(added)
 
     def change(self, toxic: Toxic) -> None:
         """Give the toxic of the same kind and stream other attributes, live connections included.

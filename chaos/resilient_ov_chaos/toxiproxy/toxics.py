@@ -27,6 +27,8 @@ class Toxic:
     """
 
     kind: ClassVar[str]
+    holds: ClassVar[bool] = False
+    """Whether it must see its data through before it can be removed; new connections wait too."""
     stream: Stream = Stream.DOWNSTREAM
     toxicity: float = 1.0
 
@@ -62,6 +64,7 @@ class Bandwidth(Toxic):
     """Lets ``kb_per_s`` kilobytes through a second; 0 stalls."""
 
     kind: ClassVar[str] = "bandwidth"
+    holds: ClassVar[bool] = True
     kb_per_s: int
 
     def attributes(self) -> dict[str, int]:
@@ -74,6 +77,7 @@ class Slicer(Toxic):
     """Cuts data into pieces of about ``average_bytes`` and waits ``delay_s`` between them."""
 
     kind: ClassVar[str] = "slicer"
+    holds: ClassVar[bool] = True
     average_bytes: int
     variation_bytes: int = 0
     delay_s: float

@@ -42,7 +42,7 @@ def test_what_the_machine_took_is_taken_off() -> None:
 
 def test_what_the_machine_took_from_another_process_or_at_another_time_is_not() -> None:
     story = Story().call(Call.SEARCH, 11.0, BUDGETS[Call.SEARCH] + 0.5)
-    story.stall(11.6, 0.5, Loop.CONTROL, process=1).stall(10.9, 0.5, Loop.CONTROL)
+    story.stall(11.6, 0.5, Loop.CONTROL, process=1).stall(8.5, 0.5, Loop.CONTROL)
     story.stall(11.6, 0.5, Loop.TRAFFIC)
     assert story.status("budgets", Call.SEARCH) is Status.RED
 

@@ -1,5 +1,5 @@
 from resilient_ov_chaos.expectation import Limit, Reads
-from resilient_ov_chaos.history import Call, Loop, Result
+from resilient_ov_chaos.history import Call, Loop, Mended, Result
 from resilient_ov_chaos.verdict import Status
 from tests.unit.chaos.story import Story
 
@@ -92,7 +92,7 @@ def test_reads_that_come_back_in_time_are_green() -> None:
 
 
 def test_reads_that_come_back_late_or_never_are_red() -> None:
-    assert served(5.0, 21.5).status(RECOVER, READ) is Status.RED
+    assert without(served(5.0, 21.5), 20.2).status(RECOVER, READ) is Status.RED
     assert served(5.0).status(RECOVER, READ) is Status.RED
     assert without(served(5.0), 20.5).status(RECOVER, READ) is Status.RED
 
@@ -100,7 +100,18 @@ def test_reads_that_come_back_late_or_never_are_red() -> None:
 def test_an_open_period_that_stands_at_the_end_is_waited_for() -> None:
     story = served(5.0, 21.6).breaker((19.9, "open"), (20.9, "half_open"))
     assert story.status(RECOVER, READ) is Status.GREEN
-    assert served(5.0, 22.6).breaker((19.9, "open")).status(RECOVER, READ) is Status.RED
+    late = without(served(5.0, 22.6), 21.0).breaker((19.9, "open"))
+    assert late.status(RECOVER, READ) is Status.RED
+
+
+def test_nothing_recovers_before_somebody_calls() -> None:
+    assert served(5.0, 23.0).status(RECOVER, READ) is Status.GREEN
+
+
+def test_the_recovery_begins_when_everything_is_mended() -> None:
+    story = without(served(5.0, 22.1), 20.5)
+    assert story.status(RECOVER, READ) is Status.RED
+    assert story.add(Mended(at_s=21.5)).status(RECOVER, READ) is Status.GREEN
 
 
 def test_a_probe_that_was_under_way_at_the_end_begins_another_period() -> None:
@@ -109,7 +120,7 @@ def test_a_probe_that_was_under_way_at_the_end_begins_another_period() -> None:
 
 
 def test_the_breakers_of_writes_are_no_excuse_for_reads() -> None:
-    story = served(5.0, 21.6).breaker((19.9, "open"), group="append")
+    story = without(served(5.0, 21.6), 20.1).breaker((19.9, "open"), group="append")
     assert story.status(RECOVER, READ) is Status.RED
 
 

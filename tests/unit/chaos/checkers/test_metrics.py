@@ -67,9 +67,32 @@ def test_the_stored_messages_are_those_on_the_server() -> None:
 
 
 def test_a_killed_process_may_have_stored_what_no_page_tells_but_never_less() -> None:
-    for count, status in ((1, Status.GREEN), (2, Status.GREEN), (3, Status.RED)):
+    for count, status in ((0, Status.RED), (1, Status.GREEN), (2, Status.GREEN), (3, Status.RED)):
         story = stored(messages(stored=count)).ended(1, Event.KILLED, 12.0)
+        story.wire(11.0, process=1, operation="messages.add", carried=(msg(2),))
         assert story.status(AGREE) is status
+
+
+def test_a_process_that_left_in_doubt_must_tell_what_was_answered() -> None:
+    for ok, status in ((True, Status.RED), (False, Status.GREEN)):
+        story = stored(messages(stored=1)).call(Call.FLUSH, 12.0, result=Result.LEFT, process=1)
+        story.wire(11.0, process=1, operation="messages.add", carried=(msg(2),), ok=ok)
+        story.metrics(
+            calls("flush", "left", 1) | {'openviking_attempts_total{operation="add"}': 1}, process=1
+        )
+        assert story.status(AGREE) is status
+
+
+def test_what_is_given_up_is_missing_and_the_other_way_round() -> None:
+    dropped = {'openviking_messages_dropped_total{reason="queue_full"}': 1.0}
+    assert stored(messages(stored=2) | dropped).status(AGREE) is Status.RED
+    lost = Story().call(Call.ADD, 5.0, presented=[msg(1)])
+    page = calls("add", "pending", 1)
+    assert lost.metrics(page).status(AGREE) is Status.RED
+    lost = Story().call(Call.ADD, 5.0, presented=[msg(1)])
+    assert lost.metrics(page | dropped).status(AGREE) is Status.GREEN
+    ended = {'openviking_messages_dropped_total{reason="shutdown"}': 1.0}
+    assert stored(messages(stored=2) | ended).status(AGREE) is Status.GREEN
 
 
 def test_duplicates_are_told_when_there_are_some() -> None:

@@ -30,8 +30,13 @@ def test_the_time_the_thread_waited_for_a_processor_is_the_machines() -> None:
 
 
 def test_both_at_once_are_not_taken_off_twice() -> None:
-    story = watched().stall(11.0, 0.3, queued_s=0.15).stall(11.0, 0.15, Loop.CONTROL)
+    story = watched().stall(11.0, 0.4, queued_s=0.15).stall(11.0, 0.15, Loop.CONTROL)
     assert story.status(STALLS) is Status.RED
+
+
+def test_what_an_idle_loop_waited_about_this_time_may_be_waited_again() -> None:
+    assert watched().stall(11.0, 0.3).stall(9.5, 0.26, Loop.CONTROL).status(STALLS) is Status.GREEN
+    assert watched().stall(11.0, 0.3).stall(8.5, 0.26, Loop.CONTROL).status(STALLS) is Status.RED
 
 
 def test_without_a_word_of_the_idle_loop_nothing_is_proved() -> None:
