@@ -22,6 +22,8 @@ class Limit:
     """First open periods of a breaker."""
     settles: float = 0.0
     """Settle times."""
+    windows: float = 0.0
+    """Fault windows."""
     plus_s: float = 0.0
 
     def seconds(self, knobs: Knobs) -> float:
@@ -31,6 +33,7 @@ class Limit:
             + self.writes * knobs.add_s
             + self.periods * knobs.open_s
             + self.settles * knobs.settle_s
+            + self.windows * knobs.fault_s
             + self.plus_s
         )
 

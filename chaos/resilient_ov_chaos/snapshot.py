@@ -38,12 +38,13 @@ def snapshot(folder: Path, moment: str) -> None:
     if not (storage / "openviking").is_dir():
         return
     with redirect_stdout(shown):
-        for form in ({"as_json": False}, {"as_json": True}, {"bundle": kept / BUNDLE}):
-            # Its exit code speaks of the product's health, which is not asked here.
-            with suppress(typer.Exit):
-                _status(storage, **form)
+        _status(storage)
+        _status(storage, as_json=True)
+        _status(storage, bundle=kept / BUNDLE)
     (kept / "status.txt").write_text(shown.getvalue(), encoding="utf-8")
 
 
 def _status(storage: Path, *, bundle: Path | None = None, as_json: bool = False) -> None:
-    status(storage=storage, config=None, session=None, bundle=bundle, as_json=as_json)
+    # Its exit code speaks of the product's health, which is not asked here.
+    with suppress(typer.Exit):
+        status(storage=storage, config=None, session=None, bundle=bundle, as_json=as_json)

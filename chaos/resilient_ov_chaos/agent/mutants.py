@@ -106,7 +106,10 @@ def _no_settle_time() -> None:
 
 def _no_redaction() -> None:
     def everything(fields: Mapping[str, object]) -> dict[str, object]:
-        return {name: value for name, value in fields.items() if value is not None}
+        shown = {name: value for name, value in fields.items() if value is not None}
+        # Readers of the status file expect this one to be a mapping.
+        settings: Any = shown.get("settings")
+        return shown if settings is None else {**shown, "settings": dict(settings)}
 
     address: Any = getattr(Memory, "_for")  # noqa: B009 - not ours to name
 

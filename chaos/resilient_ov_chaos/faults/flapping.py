@@ -1,4 +1,4 @@
-"""Flapping: down and up again, in turns a little longer than an open period."""
+"""Flapping: down a little longer than an open period, up longer than the next one, and again."""
 
 import time
 
@@ -8,14 +8,14 @@ from resilient_ov_chaos.world import World
 
 
 def apply(world: World) -> None:
-    """Be down for an open period and a quarter, up for as long, and again."""
-    turn_s = 1.25 * world.knobs.open_s
+    """Be down until the first probe has failed, up until the second must have come, and again."""
+    down_s, up_s = 1.25 * world.knobs.open_s, 2.5 * world.knobs.open_s
     with world.trouble():
-        end_s = time.monotonic() + max(world.knobs.fault_s, 4 * turn_s)
+        end_s = time.monotonic() + max(world.knobs.fault_s, 2 * (down_s + up_s))
         while time.monotonic() < end_s:
             with world.link.down():
-                world.wait(turn_s)
-            world.wait(turn_s)
+                world.wait(down_s)
+            world.wait(up_s)
 
 
 FAULT = Fault(

@@ -83,13 +83,21 @@ class Toxiproxy:
             ToxiproxyError: the port is taken, for example.
 
         """
+        return Link(self, self.made(name, upstream=upstream, listen=listen))
+
+    def made(self, name: str, *, upstream: str, listen: str) -> Any:
+        """Make a proxy, in place of one with the same name.
+
+        Raises:
+            ToxiproxyError: the port is taken, for example.
+
+        """
         with self.borrowed() as library:
             try:
-                made = library.Toxiproxy().create(upstream, name, listen=listen, enabled=True)
+                return library.Toxiproxy().create(upstream, name, listen=listen, enabled=True)
             except _api.ProxyExists:
                 library.Toxiproxy().get_proxy(name).destroy()
-                made = library.Toxiproxy().create(upstream, name, listen=listen, enabled=True)
-        return Link(self, made)
+                return library.Toxiproxy().create(upstream, name, listen=listen, enabled=True)
 
     def link_names(self) -> list[str]:
         """Return the names of all proxies of the server, sorted."""
@@ -158,7 +166,8 @@ class Link:
     def toxic(self, *toxics: Toxic) -> Generator[None]:
         """Set toxics for the time of a block; connections that are open are hit too.
 
-        Those that hold data are removed with all connections cut.
+        Those that hold data are removed with the whole proxy, all connections and all other
+        toxics; a new one takes its place.
 
         Raises:
             ToxiproxyError: one was not accepted; those before it are removed again.
@@ -173,8 +182,7 @@ class Link:
             yield
         finally:
             if any(each.holds for each in added):
-                with self.down():
-                    self._remove(added)
+                self._renew()
             else:
                 self._remove(added)
 
@@ -249,6 +257,12 @@ class Link:
         attributes = said.get("attributes", {})
         if any(attributes.get(key) != value for key, value in toxic.attributes().items()):
             raise ToxiproxyError(f"{toxic.name}: the server says {said} although that was answered")
+
+    def _renew(self) -> None:
+        listen, upstream = str(self._proxy.listen), self.upstream
+        self._proxy = self._server.made(self.name, upstream=upstream, listen=listen)
+        if left := self.toxics():
+            raise ToxicNotRemovedError(f"{self.name}: still there: {', '.join(sorted(left))}")
 
     def _remove(self, toxics: list[Toxic]) -> None:
         with self._server.borrowed():

@@ -28,7 +28,9 @@ class Toxic:
 
     kind: ClassVar[str]
     holds: ClassVar[bool] = False
-    """Whether it must see its data through before it can be removed; new connections wait too."""
+    """Whether Toxiproxy waits for a toxic of this kind to see its data through when it is removed:
+    for ever when the receiver has left meanwhile, and new connections wait with it.
+    """
     stream: Stream = Stream.DOWNSTREAM
     toxicity: float = 1.0
 

@@ -103,6 +103,13 @@ def test_duplicates_are_told_when_there_are_some() -> None:
     assert Story().stored(msg(1)).metrics(told).status(AGREE) is Status.RED
 
 
+def test_after_a_commit_without_an_answer_a_duplicate_may_be_a_false_alarm() -> None:
+    told = messages(stored=1, duplicated=1) | {'openviking_attempts_total{operation="x"}': 1}
+    for ok, status in ((True, Status.RED), (False, Status.GREEN)):
+        story = Story().stored(msg(1)).wire(11.0, operation="session.commit", ok=ok)
+        assert story.metrics(told).status(AGREE) is status
+
+
 def test_only_the_last_page_of_a_process_counts() -> None:
     story = stored(messages(stored=1)).metrics(messages(stored=2), at_s=45.0)
     assert story.status(AGREE) is Status.GREEN
