@@ -5,10 +5,10 @@ only cancellation, or one of our errors where the operator chose fail-fast.
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from resilient_ov import events
 from resilient_ov.domain.errors import (
@@ -34,7 +34,7 @@ from resilient_ov.settings import (
     WriteFailurePolicy,
 )
 from resilient_ov.usecases.addressing import identity_of, target_of, view_of
-from resilient_ov.usecases.backlog import HandOver, KeepHidden
+from resilient_ov.usecases.backlog import HandOver, KeepHidden, text_chars
 from resilient_ov.usecases.call import CallContext, origin_of
 from resilient_ov.usecases.drain import Drain
 from resilient_ov.usecases.failures import degradation, error_of
@@ -274,7 +274,7 @@ class Memory:
                         target=target,
                         messages=copied,
                         keep_hidden=keep_hidden,
-                        chars=sum(map(_chars, copied)),
+                        chars=text_chars(copied),
                         trace_id=who.trace_id,
                     )
                 )
@@ -493,20 +493,3 @@ def _warm_reason(warmed: Warmed) -> DegradeReason:
     if warmed.failed is None or warmed.operation is None:
         return DegradeReason.UNAVAILABLE
     return degradation(warmed.failed, warmed.operation)
-
-
-def _chars(message: object) -> int:
-    """Return the length of a message's texts without reading what they mean."""
-    content: object
-    if isinstance(message, Mapping):
-        content = cast("Mapping[str, object]", message).get("content")
-    else:
-        content = getattr(message, "content", None)
-    if isinstance(content, str):
-        return len(content)
-    return sum(map(_block_chars, cast("list[object]", content))) if isinstance(content, list) else 0
-
-
-def _block_chars(block: object) -> int:
-    text = cast("Mapping[str, object]", block).get("text") if isinstance(block, Mapping) else block
-    return len(text) if isinstance(text, str) else 0

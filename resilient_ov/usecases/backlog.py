@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from resilient_ov.domain.planning import Presentation, merge
 from resilient_ov.usecases.visit import Target
@@ -70,10 +71,10 @@ class Backlog:
         self._sessions: dict[str, Waiting] = {}
         self._chars = 0
 
-    def accept(self, hand_over: HandOver) -> bool:
+    def accept(self, hand_over: HandOver, *, urgent: bool) -> bool:
         """Take a list without reading it; False = full, nothing taken. Constant time."""
         with self._lock:
-            if not self._room(hand_over.chars, urgent=True):
+            if not self._room(hand_over.chars, urgent=urgent):
                 return False
             self._unread.append(hand_over)
             self._chars += hand_over.chars
@@ -257,3 +258,24 @@ class Backlog:
 def _length(hand_over: HandOver) -> int:
     read = hand_over.presentation
     return len(hand_over.messages) if read is None else len(read.fingerprints)
+
+
+def text_chars(messages: Iterable[object]) -> int:
+    """Return the length of the messages' texts without reading what they mean."""
+    return sum(map(_chars, messages))
+
+
+def _chars(message: object) -> int:
+    content: object
+    if isinstance(message, Mapping):
+        content = cast("Mapping[str, object]", message).get("content")
+    else:
+        content = getattr(message, "content", None)
+    if isinstance(content, str):
+        return len(content)
+    return sum(map(_block_chars, cast("list[object]", content))) if isinstance(content, list) else 0
+
+
+def _block_chars(block: object) -> int:
+    text = cast("Mapping[str, object]", block).get("text") if isinstance(block, Mapping) else block
+    return len(text) if isinstance(text, str) else 0

@@ -5,7 +5,7 @@ up, also when the call is cancelled at any step.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from resilient_ov import events
 from resilient_ov.domain.exchange import Evidence, Failure
@@ -13,7 +13,7 @@ from resilient_ov.domain.planning import Presentation
 from resilient_ov.domain.ports import Clock, Dice
 from resilient_ov.policy.refusals import Refusal, RefusalReason
 from resilient_ov.policy.rules import Group
-from resilient_ov.usecases.backlog import HandOver, KeepHidden
+from resilient_ov.usecases.backlog import HandOver, KeepHidden, text_chars
 from resilient_ov.usecases.call import CallContext
 from resilient_ov.usecases.deliver import NOTHING, Deliver, Delivery, DeliveryStatus
 from resilient_ov.usecases.extraction import Extractions
@@ -76,8 +76,10 @@ class Remember:
         )
         left: Presentation | None = None
         delivery: Delivery | None = None
+        begun = False
         try:
             presentation = yield from compute(lambda: read(hand_over))
+            begun = True
             if not presentation.fingerprints:
                 return OK
             left = presentation
@@ -93,14 +95,17 @@ class Remember:
                 yield from self._after_commit(context, target, delivery)
         except BaseException:
             # Cancelled, or a fault of our own: what was presented must not be lost with the call.
-            if left is not None:
+            if not begun:
+                unread = replace(hand_over, chars=text_chars(hand_over.messages))
+                self._writer.accept(unread, urgent=False)
+            elif left is not None:
                 self._writer.put(target, left, trace_id=trace_id, delivery=delivery)
             raise
         return self._ended(target, delivery, trace_id)
 
     def hand_over(self, hand_over: HandOver) -> Remembered:
         """Give a copied list to the writer without reading it; no I/O, constant time."""
-        if self._writer.accept(hand_over):
+        if self._writer.accept(hand_over, urgent=True):
             return Remembered(outcome=events.CallOutcome.PENDING)
         shut = self._writer.closed
         reason = events.DropReason.SHUTDOWN if shut else events.DropReason.QUEUE_FULL

@@ -62,9 +62,12 @@ class Writer:
 
     # -- intake ----------------------------------------------------------------------------
 
-    def accept(self, hand_over: HandOver) -> bool:
-        """Take a copied list without reading it; False = refused (full or closed)."""
-        if self.closed or not self._backlog.accept(hand_over):
+    def accept(self, hand_over: HandOver, *, urgent: bool) -> bool:
+        """Take a copied list without reading it; False = refused (full or closed).
+
+        ``urgent`` = the host never presents these messages again.
+        """
+        if self.closed or not self._backlog.accept(hand_over, urgent=urgent):
             return False
         self._tell()
         self._wake()

@@ -190,13 +190,13 @@ class ModelServer:
                 else:
                     time_out()
             case "late":
-                reset = rng.random() < 0.5
-                gone_s = delay_s if reset else max(0.0, attempt.deadline_s - world.now_s)
-                effect_later(gone_s + rng.uniform(0, faults.late_s))
-                if reset:
+                late_s = rng.uniform(0, faults.late_s)
+                if rng.random() < 0.5:
+                    effect_later(delay_s + late_s)
                     fail(FailureKind.RESET, Evidence.UNKNOWN, delay_s)
                 else:
                     time_out()
+                    self._when_gone(task, attempt.deadline_s, lambda: effect_later(late_s))
             case "busy":
                 status = rng.choice((429, 503, 503))
                 fail(
@@ -252,6 +252,17 @@ class ModelServer:
 
                 world.after(delay_s / 2, apply)
                 world.after(delay_s, reply)
+
+    def _when_gone(self, task: Task, deadline_s: float, then: Callable[[], None]) -> None:
+        """Do it when the caller's connection closes, at the latest at its deadline."""
+        todo = [then]
+
+        def gone() -> None:
+            if todo:
+                todo.pop()()
+
+        task.on_gone = gone
+        self.world.at(deadline_s, gone)
 
     def _alive(self, epoch: int) -> bool:
         return epoch == self.epoch and not self.down

@@ -114,7 +114,7 @@ class Process:
 
     def stop(self, for_s: float) -> None:
         """SIGSTOP, and SIGCONT later."""
-        self.asleep_until_s = self.world.now_s + for_s
+        self.asleep_until_s = max(self.asleep_until_s, self.world.now_s + for_s)
 
     def wake(self) -> None:
         """The background looks at its sources again."""

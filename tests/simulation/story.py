@@ -161,10 +161,11 @@ class Story:
                 thread.accepted.setdefault(message.content, set()).add(process)
 
         task = process.add(thread.who, presented, over)
-        if rng.random() < 0.05:
+        if rng.random() < 0.15:
             self.met["cancelled"] += 1
             self.met_turns["cancelled"] += 1
-            self.world.after(rng.uniform(0, 0.2), task.cancel)
+            # Most calls are over in the first tenth; the long ones wait on a sick server.
+            self.world.after(rng.choice((0.1, 1.0)) * rng.uniform(0, ADD_S), task.cancel)
 
     def _note_met(self, thread: Thread, since_s: float) -> None:
         self.met_turns.update(k for k, at_s in self._struck_s.items() if at_s >= since_s)

@@ -89,7 +89,8 @@ class Task:
         self._turn = 0
         self.over = False
         self.abandoned = False
-        self.on_cancel: Then | None = None
+        self.on_gone: Then | None = None
+        """Done when the caller goes away in the middle of a request: its connection closes."""
         self._attempt: Attempt | None = None
         world.after(0.0, lambda: self._advance(0, None, None))
 
@@ -102,14 +103,16 @@ class Task:
         return self._turn
 
     def cancel(self) -> None:
-        """Cancel the task at the step where it waits."""
-        if not self.over and not self.abandoned:
-            if self.on_cancel is not None:
-                self.on_cancel()
+        """Cancel the task at the step where it waits, in a stopped process when it goes on."""
+        if self._asleep_until_s() > self._world.now_s:
+            self._world.at(self._asleep_until_s(), self.cancel)
+        elif not self.over and not self.abandoned:
+            self._gone()
             self._advance(self._turn, None, Cancelled())
 
     def abandon(self) -> None:
         """Kill: the flow never runs again."""
+        self._gone()
         self.abandoned = True
         _GRAVEYARD.append(self._flow)
 
@@ -123,7 +126,7 @@ class Task:
             )
             return
         self._turn += 1
-        self.on_cancel = None
+        self.on_gone = None
         try:
             step = self._flow.send(result) if error is None else self._flow.throw(error)
         except StopIteration as end:
@@ -135,6 +138,11 @@ class Task:
             self._done(None, raised)
             return
         self._begin(step)
+
+    def _gone(self) -> None:
+        if self.on_gone is not None:
+            self.on_gone()
+            self.on_gone = None
 
     def _heard(self, result: Any, error: BaseException | None) -> tuple[Any, BaseException | None]:
         """What a stopped process finds when it wakes up: its own deadline first."""

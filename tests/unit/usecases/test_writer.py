@@ -42,6 +42,22 @@ def test_a_cancelled_turn_hands_its_list_to_the_writer() -> None:
     assert bench.told.of(events.CallFinished)[0].outcome is events.CallOutcome.CANCELLED
 
 
+def test_a_turn_cancelled_at_any_step_is_stored_all_the_same_and_once() -> None:
+    for step in range(60):
+        bench = Bench()
+        ended: list[BaseException | None] = []
+        task = bench.process.add(bench.who, thread(4), lambda _, error, e=ended: e.append(error))
+        bench.until(lambda t=task, e=ended, n=step: t.turn > n or bool(e))
+        task.cancel()
+        if ended == [None]:
+            break
+        bench.until(lambda b=bench: len(b.stored) == 4)
+        bench.let(60)
+        assert len(bench.stored) == 4
+        assert bench.told.of(events.CallFinished)[0].outcome is events.CallOutcome.CANCELLED
+    assert 8 <= step < 59
+
+
 def test_a_full_queue_refuses_the_new_hand_over_and_counts_it() -> None:
     bench = Bench(changed(limits=LimitSettings(write_queue=1)))
     bench.server.crash()
