@@ -5,19 +5,13 @@ health check alone proves nothing about the server's models.
 """
 
 import re
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from resilient_ov.adapters.clock import SystemDice
-from resilient_ov.adapters.credentials import ApiKeySource
-from resilient_ov.adapters.memory_server import HttpxMemoryServer
 from resilient_ov.domain.exchange import (
     Answer,
-    Command,
     Failure,
-    FailureKind,
     Health,
     Identity,
     Search,
@@ -25,10 +19,11 @@ from resilient_ov.domain.exchange import (
 )
 from resilient_ov.domain.identity import scope
 from resilient_ov.domain.namespace import AccountView
-from resilient_ov.domain.ports import Attempt
 from resilient_ov.memory import PROBE_USER
 from resilient_ov.settings import AuthMode, ServerProfile, Settings
 from resilient_ov.usecases.addressing import identity_of, view_of
+from resilient_ov_manager.failure_words import failure_words
+from resilient_ov_manager.live_server import LiveServer
 from resilient_ov_manager.preflight.step import State, Step, failed
 from resilient_ov_manager.terminal import ExitCode
 
@@ -39,17 +34,10 @@ _VERSION: Final = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})\S*")
 
 def server_steps(settings: Settings, environ: Mapping[str, str]) -> Iterator[Step]:
     """Yield whether it answers and knows us, its version, and whether it can search."""
-    source = ApiKeySource(settings.auth, environ=environ)
-    source.refresh()
-
-    def key() -> str | None:
-        current = source.current()
-        return None if current is None else current.reveal()
-
     identity = identity_of(settings, scope(settings.auth.scope_account, PROBE_USER, None))
-    server = HttpxMemoryServer(settings, key=key)
+    server = LiveServer(settings, environ)
     try:
-        answer, took_s = _ask(server, Health(identity=identity), settings.budgets.health_s)
+        answer, took_s = server.ask(Health(identity=identity), settings.budgets.health_s)
         yield _identified(answer, settings, identity, took_s)
         if isinstance(answer, Failure):
             yield _skipped("version")
@@ -69,7 +57,7 @@ def server_steps(settings: Settings, environ: Mapping[str, str]) -> Iterator[Ste
                 yield _skipped("find", "not tried, because its addresses would be wrong")
                 return
         find = _search(settings, identity, view.targets(None))
-        answer, took_s = _ask(server, find, settings.budgets.warm_s)
+        answer, took_s = server.ask(find, settings.budgets.warm_s)
         yield _found(answer, settings, took_s)
     finally:
         server.close()
@@ -85,9 +73,7 @@ def _search(settings: Settings, identity: Identity, targets: tuple[str, ...]) ->
     )
 
 
-def _policy(
-    server: HttpxMemoryServer, settings: Settings, identity: Identity, view: AccountView
-) -> Step:
+def _policy(server: LiveServer, settings: Settings, identity: Identity, view: AccountView) -> Step:
     """Ask below both scopes: on a server with another policy there is no such place."""
     user_scope, _, agent_scope = view.targets(None)
     differing: list[str] = []
@@ -95,7 +81,7 @@ def _policy(
         ("namespace.isolate_user_scope_by_agent", user_scope),
         ("namespace.isolate_agent_scope_by_user", agent_scope),
     ):
-        answer, _ = _ask(server, _search(settings, identity, (target,)), settings.budgets.warm_s)
+        answer, _ = server.ask(_search(settings, identity, (target,)), settings.budgets.warm_s)
         if isinstance(answer, Failure) and answer.status == 400 and answer.enveloped:
             differing.append(key)
         elif isinstance(answer, Failure):
@@ -110,14 +96,6 @@ def _policy(
         "Change these keys: an account's policy never changes after it was made",
         code=ExitCode.POLICY,
     )
-
-
-def _ask(server: HttpxMemoryServer, command: Command, budget_s: float) -> tuple[Answer, float]:
-    began_s = time.monotonic()
-    answer = server.send(
-        Attempt(command=command, deadline_s=began_s + budget_s, request_id=SystemDice().token())
-    )
-    return answer, time.monotonic() - began_s
 
 
 def _identified(answer: Answer, settings: Settings, identity: Identity, took_s: float) -> Step:
@@ -176,75 +154,12 @@ def _found(answer: Answer, settings: Settings, took_s: float) -> Step:
     )
 
 
-_AUTH: Final = "the key or the identity was refused"
-_AUTH_ADVICE: Final[Mapping[AuthMode, str]] = {
-    AuthMode.TRUSTED: "In trusted mode the key must be the server's root key",
-    AuthMode.API_KEY: "In api_key mode the key must be the user's own, never the root key",
-    AuthMode.DEV: "The server wants a key: set auth_mode to the mode it runs in",
-}
-_WHY: Final[Mapping[FailureKind, tuple[str, str]]] = {
-    FailureKind.CONNECT: (
-        "no connection",
-        "Is the server up, and does base_url name it as seen from here (DNS, port, firewall)?",
-    ),
-    FailureKind.TLS: (
-        "TLS failed",
-        "Check the certificate's names and dates, tls.ca_file, and the client certificate if the"
-        " server wants one",
-    ),
-    FailureKind.TIMEOUT: (
-        "no answer in time",
-        "Look at the load and the log of the server, or for something that swallows packets",
-    ),
-    FailureKind.RESET: (
-        "the connection was cut before an answer",
-        "Look in the log of the server, and of a proxy if there is one",
-    ),
-    FailureKind.PROTOCOL: (
-        "the answer is not OpenViking's",
-        "base_url must lead to the OpenViking server itself, not to a login page or a proxy's"
-        " error page",
-    ),
-    FailureKind.RATE_LIMITED: (
-        "too many requests",
-        "Wait, or raise the limit of the server or of its model provider",
-    ),
-    FailureKind.SERVER_ERROR: (
-        "the server failed",
-        "Look in the log of the server: its models or its storage may be away",
-    ),
-    FailureKind.CLIENT_ERROR: (
-        "the request was refused",
-        "Check the account, and whether the server's version is a supported one",
-    ),
-    FailureKind.SATURATED: ("this process has no connection left", "Try again"),
-}
-
-
 def _unusable(
     name: str, failure: Failure, settings: Settings, budget_s: float, budget_key: str
 ) -> Step:
-    found, advice = _why(failure, settings.auth.mode)
-    facts = [str(failure.status)] if failure.status is not None else []
-    if failure.code is not None:
-        facts.append(failure.code)
-    if failure.kind is FailureKind.TIMEOUT:
-        facts.append(f"{budget_s:g} s")
-        advice += f"; a server that is only slow needs more {budget_key}"
-    told = f" ({', '.join(facts)})" if facts else ""
-    return failed(name, f"{found}{told}", advice)
-
-
-def _why(failure: Failure, mode: AuthMode) -> tuple[str, str]:
-    if failure.provider_fault:
-        return _WHY[failure.kind][0], "Its model provider fails: see its quota, key and status"
-    if failure.status is not None and failure.status >= 400 and not failure.enveloped:
-        # OpenViking words every refusal in its own envelope.
-        return (
-            "refused, but not by OpenViking itself",
-            "Look at what answers at base_url: a proxy, a gateway or another service",
-        )
-    return (_AUTH, _AUTH_ADVICE[mode]) if failure.kind is FailureKind.AUTH else _WHY[failure.kind]
+    mode = settings.auth.mode
+    found, advice = failure_words(failure, mode, budget_s=budget_s, budget_key=budget_key)
+    return failed(name, found, advice)
 
 
 def _skipped(name: str, found: str = "not tried, because the server did not answer") -> Step:
