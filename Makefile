@@ -16,7 +16,7 @@ TURNS ?= 1000000
 # Installs a second environment and runs most tests in it: a target of its own.
 LOWEST := tests/architecture/test_packaging.py::test_unit_and_contract_tests_pass_on_the_lowest_versions
 
-.PHONY: help demo test test-lowest bench bench-quick bench-cost bench-deadline simulate services leaks test-openviking test-deerflow lint format typecheck coverage clean
+.PHONY: help demo test test-lowest chaos chaos-ci mutants bench bench-quick bench-cost bench-deadline simulate services leaks test-openviking test-deerflow lint format typecheck coverage clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | column -t -s '|'
@@ -37,6 +37,18 @@ test: $(READY) ## run every test with coverage; STRICT=1 fails on any skip, PYTE
 	$(BIN)/coverage run -m pytest --deselect $(LOWEST) $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
 	@$(MAKE) --no-print-directory coverage
+	@$(if $(PYTEST_ARGS),:,$(MAKE) --no-print-directory chaos-ci)
+
+chaos: $(READY) ## every fault against the embedded server, half an hour; CHAOS_ARGS for `chaos run`
+	@scripts/services || echo "Toxiproxy is needed: TOXIPROXY_URL, docker or Go"
+	$(BIN)/resilient-ov chaos run --out chaos-out/$$(date +%Y%m%d-%H%M%S) $(CHAOS_ARGS)
+
+# Without coverage: a tracer in the product's processes would be part of what is measured.
+chaos-ci: $(READY) ## the chaos suite's part for every commit: short matrix, all mutants; 5 minutes
+	$(BIN)/python -m pytest chaos -m ci $(CHAOS_PYTEST_ARGS)
+
+mutants: $(READY) ## turn ten protections off, one by one, and see the checkers notice
+	$(BIN)/python -m pytest chaos/tests/test_mutants.py $(CHAOS_PYTEST_ARGS)
 
 test-lowest: $(READY) ## unit and contract tests on the lowest versions that we allow; minutes
 	$(BIN)/python -m pytest $(LOWEST)
