@@ -7,7 +7,7 @@ only cancellation, or one of our errors where the operator chose fail-fast.
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from resilient_ov import events
@@ -21,6 +21,7 @@ from resilient_ov.domain.identity import scope, session_id
 from resilient_ov.domain.namespace import View
 from resilient_ov.domain.ports import Clock
 from resilient_ov.domain.recall import as_result, clamp_top_k
+from resilient_ov.domain.rollout import is_in_share
 from resilient_ov.policy.classify import DegradeReason
 from resilient_ov.policy.permits import Gate
 from resilient_ov.policy.refusals import Refusal, RefusalReason
@@ -28,6 +29,7 @@ from resilient_ov.policy.rules import Group
 from resilient_ov.policy.switches import Mode
 from resilient_ov.settings import (
     AuthMode,
+    InjectionMode,
     ReadFailurePolicy,
     Settings,
     StartupPolicy,
@@ -103,7 +105,7 @@ class Memory:
     # -- reading ---------------------------------------------------------------------------
 
     def get_context(self, who: Who, query: str | None) -> Flow[str]:
-        """Return the text to inject, empty when there is none.
+        """Return the text to inject, empty when there is none or it is only measured.
 
         Raises:
             OpenVikingError: the read failed and the read policy is fail-fast.
@@ -210,15 +212,25 @@ class Memory:
                 ),
                 inject=call is events.Call.GET_CONTEXT,
             )
+        if found.text and call is events.Call.GET_CONTEXT and not self._injects(who):
+            found = replace(found, outcome=events.CallOutcome.WITHHELD, text="")
         ended.outcome = found.outcome
         if found.cause is None or found.reason is None:
             return found
         error = error_of(found.cause, Operation.SEARCH)
         ended.error_type = type(error).__name__
-        if found.outcome is events.CallOutcome.STALE:
+        if found.outcome in {events.CallOutcome.STALE, events.CallOutcome.WITHHELD}:
             return found
         self._degraded(found.reason, Group.RECALL, call, error, context.origin)
         return self._read_failed(ended, found, error)
+
+    def _injects(self, who: Who) -> bool:
+        """Tell whether this user's recalls reach the prompt yet."""
+        injection = self._settings.injection
+        if injection.mode is InjectionMode.MEASURE:
+            return False
+        account = self._settings.auth.scope_account
+        return is_in_share(account, str(who.user_id), injection.percent)
 
     def _read_failed(self, ended: _Ended, found: Found, error: OpenVikingError) -> Found:
         ended.outcome = found.outcome

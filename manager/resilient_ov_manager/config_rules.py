@@ -20,8 +20,6 @@ NOT_IN_THIS_VERSION: Final[tuple[tuple[str, object], ...]] = (
     ("outbox.kind", "postgresql"),
     ("outbox.max_bytes", ANY_OTHER),
     ("outbox.max_age_hours", ANY_OTHER),
-    ("injection.mode", "measure"),
-    ("injection.percent", ANY_OTHER),
 )
 
 _DROP = "a setting of DeerMem, DeerFlow's own backend. Remove it"

@@ -20,12 +20,12 @@ def draw_sweep(
     counts, scores = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     thresholds = [point.score_threshold for point in points]
     counts.step(
-        thresholds, [point.above for point in points], where="mid", label="hits above", lw=2
+        thresholds, [point.above for point in points], where="post", label="hits above", lw=2
     )
     counts.step(
         thresholds,
         [point.returned for point in points],
-        where="mid",
+        where="post",
         label=f"returned (top_k {limits.top_k})",
         lw=2,
         ls="--",
@@ -37,14 +37,12 @@ def draw_sweep(
         at = [one.score for one in judged if (one.fate in _KEPT) is kept]
         scores.scatter(at, [0.0] * len(at), marker="|", s=300, color=color, label=name)
     scores.set_yticks([])
+    scores.set_ylim(-1, 2)
     scores.set_xlabel("score")
     scores.set_xlim(0, 1)
+    line = {"color": "tab:red", "lw": 1, "label": f"score_threshold {limits.score_threshold:g}"}
     for axes in (counts, scores):
-        axes.axvline(
-            limits.score_threshold,
-            color="tab:red",
-            lw=1,
-            label=f"score_threshold {limits.score_threshold:g}",
-        )
-        axes.legend(loc="upper right", fontsize="small")
-    figure.savefig(file, dpi=120)
+        axes.axvline(limits.score_threshold, **line)
+    counts.legend(loc="upper right", fontsize="small")
+    scores.legend(loc="upper left", fontsize="small", ncols=3, markerscale=0.4)
+    figure.savefig(file, dpi=120)  # pyright: ignore[reportUnknownMemberType]

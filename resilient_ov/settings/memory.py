@@ -147,6 +147,15 @@ class InjectionSettings(Section):
     """Whether recalled memory reaches the prompt."""
 
     mode: Annotated[
-        InjectionMode, Knob("`measure`: recalls are made and measured, nothing is injected.")
+        InjectionMode,
+        Knob("`measure`: `get_context` recalls and measures, and injects nothing."),
     ] = InjectionMode.ON
-    percent: Annotated[float, Knob("Share of users that get an injection.", 0, 100)] = 100.0
+    percent: Annotated[
+        float,
+        Knob(
+            "Share of users, drawn by their hash, that get an injection;"
+            " the others as with `measure`.",
+            0,
+            100,
+        ),
+    ] = 100.0

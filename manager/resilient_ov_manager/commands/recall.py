@@ -226,7 +226,7 @@ def _show_sweep(points: "Sequence[Point]", limits: "Limits") -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in ("threshold", "hits above", "returned", "injected chars"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("hits above", no_wrap=True)
+    table.add_column(no_wrap=True)
     for point in points:
         is_set = point.score_threshold == limits.score_threshold
         bar = "█" * round(_BAR_CHARS * point.above / most) if most else ""

@@ -173,7 +173,6 @@ VALUES: dict[str, object] = {
     "state.dsn_env": "MEMORY_DSN",
     "outbox.max_bytes": 2 * 1024 * 1024,
     "outbox.max_age_hours": 1,
-    "injection.percent": 50,
 }
 
 

@@ -7,12 +7,15 @@ from resilient_ov import events
 from resilient_ov.domain.errors import OpenVikingError
 from resilient_ov.domain.exchange import Answer, Command, Search, Success
 from resilient_ov.domain.recall import ServerHit
+from resilient_ov.domain.rollout import is_in_share
 from resilient_ov.memory import Who
 from resilient_ov.policy.switches import Mode
 from resilient_ov.settings import (
     AuthMode,
     AuthSettings,
     FailurePolicySettings,
+    InjectionMode,
+    InjectionSettings,
     ReadFailurePolicy,
     StartupPolicy,
     WriteFailurePolicy,
@@ -214,3 +217,43 @@ def test_warm_raises_or_says_false_when_the_embedder_is_out() -> None:
     lenient = Bench(changed(startup_policy=StartupPolicy.WARN))
     lenient.server.crash()
     assert lenient.call(lenient.process.assembly.memory.warm()) is False
+
+
+@pytest.mark.parametrize(
+    "injection", [InjectionSettings(mode=InjectionMode.MEASURE), InjectionSettings(percent=0.0)]
+)
+def test_a_recall_that_is_only_measured_is_made_and_told_and_not_injected(
+    injection: InjectionSettings,
+) -> None:
+    bench = Bench(changed(injection=injection))
+    remembering(bench, "likes tea")
+    assert context(bench) == ""
+    (told,) = bench.told.of(events.SearchFinished)
+    assert (told.results, told.injection_chars) == (
+        1,
+        len("## Relevant long-term memory\n\n- [preferences] likes tea"),
+    )
+    assert outcomes(bench) == ["withheld"]
+    assert [hit["content"] for hit in search(bench, "tea")] == ["likes tea"]
+
+
+@pytest.mark.parametrize(("percent", "outcome"), [(1.0, "withheld"), (99.9, "ok")])
+def test_the_share_of_users_decides(percent: float, outcome: str) -> None:
+    assert is_in_share("default", "alice", percent) == (outcome == "ok")
+    bench = Bench(changed(injection=InjectionSettings(percent=percent)))
+    remembering(bench, "likes tea")
+    assert bool(context(bench)) == (outcome == "ok")
+    assert outcomes(bench) == [outcome]
+
+
+def test_an_empty_recall_stays_empty_while_it_is_measured() -> None:
+    bench = Bench(changed(injection=InjectionSettings(mode=InjectionMode.MEASURE)))
+    assert context(bench) == ""
+    assert outcomes(bench) == ["empty"]
+
+
+def test_a_failed_recall_is_told_as_ever_while_it_is_measured() -> None:
+    bench = Bench(changed(injection=InjectionSettings(mode=InjectionMode.MEASURE)))
+    failing(bench, 500)
+    assert context(bench) == ""
+    assert outcomes(bench) == ["degraded_unavailable"]
