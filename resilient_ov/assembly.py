@@ -18,6 +18,8 @@ from resilient_ov.settings import Settings
 from resilient_ov.usecases.backlog import Backlog
 from resilient_ov.usecases.call import AttemptSeries, Calls
 from resilient_ov.usecases.changes import told
+from resilient_ov.usecases.committing import Committing
+from resilient_ov.usecases.compare import Comparison
 from resilient_ov.usecases.deliver import Deliver
 from resilient_ov.usecases.drain import Drain
 from resilient_ov.usecases.extraction import Extractions
@@ -26,6 +28,7 @@ from resilient_ov.usecases.persistence import Persistence
 from resilient_ov.usecases.rebuild import Rebuilds
 from resilient_ov.usecases.recall import Recall
 from resilient_ov.usecases.remember import Remember
+from resilient_ov.usecases.sending import Sending
 from resilient_ov.usecases.settle import Settler
 from resilient_ov.usecases.steps import JobSource
 from resilient_ov.usecases.sweep import Sweeper
@@ -114,7 +117,13 @@ def assemble(settings: Settings, outside: Outside) -> Assembly:
             settle_s=settings.session.settle_s,
             window=settings.watermark.window,
         ),
-        rebuilds=Rebuilds(),
+        comparison=Comparison(
+            calls=calls, rebuilds=Rebuilds(), sink=sink, clock=clock, settings=settings
+        ),
+        sending=Sending(
+            calls=calls, sink=sink, clock=clock, dice=dice, window=settings.watermark.window
+        ),
+        committing=Committing(calls=calls, sink=sink, clock=clock, wanted=settings.session),
         sink=sink,
         clock=clock,
         dice=dice,

@@ -19,6 +19,8 @@ from resilient_ov.domain.messages import Message
 
 BASE_CHARS: Final = 24
 _REKEYED: Final = "__user"
+_REKEYED_ROLE: Final = "user"
+"""The host re-keys nothing but what a user said."""
 _PLACE_CHARS: Final = 200
 """What a place costs in memory, about, so that a queue bounded by characters stays bounded."""
 
@@ -37,10 +39,11 @@ class Fingerprint:
     exact: str
     older: tuple[str, ...]
     token: str
+    newer: str | None = None
 
     def known_as(self, known: Collection[str]) -> str | None:
         """Return the digest under which a message with an id is in `known`."""
-        return next((d for d in (self.exact, *self.older) if d in known), None)
+        return next((d for d in (self.exact, *self.older, self.newer) if d in known), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ def numbered_digest(base: str, number: int) -> str:
 
 
 def fingerprint(session_id: str, message: Message) -> Fingerprint:
-    """Return the identity of one message; the cost is one hash, more if it was re-keyed."""
+    """Return the identity of one message; the cost is one or two hashes, more if re-keyed twice."""
     host_id = message.host_id
     if not host_id:
         base = digest(session_id, message.role, "", message.text)[:BASE_CHARS]
@@ -123,8 +126,16 @@ def fingerprint(session_id: str, message: Message) -> Fingerprint:
     while host_id.endswith(_REKEYED) and len(host_id) > len(_REKEYED):
         host_id = host_id.removesuffix(_REKEYED)
         older.append(digest(session_id, message.role, host_id, message.text))
+    newer = None
+    if message.role == _REKEYED_ROLE and not older:
+        newer = digest(session_id, message.role, host_id + _REKEYED, message.text)
     return Fingerprint(
-        message, numbered=False, exact=exact, older=tuple(older), token=(older or [exact])[-1]
+        message,
+        numbered=False,
+        exact=exact,
+        older=tuple(older),
+        token=(older or [exact])[-1],
+        newer=newer,
     )
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from resilient_ov import events
 from resilient_ov.domain.ports import Clock
 from resilient_ov.usecases.backlog import Backlog
-from resilient_ov.usecases.deliver import NOTHING, Deliver
+from resilient_ov.usecases.deliver import Deliver
+from resilient_ov.usecases.delivery import NOTHING
 from resilient_ov.usecases.steps import Flow, wait
 from resilient_ov.usecases.writer import Writer
 

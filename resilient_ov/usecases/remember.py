@@ -15,7 +15,8 @@ from resilient_ov.policy.refusals import Refusal, RefusalReason
 from resilient_ov.policy.rules import Group
 from resilient_ov.usecases.backlog import HandOver, KeepHidden, text_chars
 from resilient_ov.usecases.call import CallContext
-from resilient_ov.usecases.deliver import NOTHING, Deliver, Delivery, DeliveryStatus
+from resilient_ov.usecases.deliver import Deliver
+from resilient_ov.usecases.delivery import NOTHING, Delivery, DeliveryStatus
 from resilient_ov.usecases.extraction import Extractions
 from resilient_ov.usecases.steps import Flow, compute, wait
 from resilient_ov.usecases.visit import Target

@@ -100,7 +100,7 @@ class Settler:
         """
         begun = doubt.read_back.owner if doubt.read_back is not None else visit.owner
         others = tuple(o for o in (doubt.owner, begun) if o != visit.owner)
-        if doubt.owner == visit.owner or not others:
+        if doubt.owner == visit.owner or not others or not doubt.digests:
             return False
         return (yield from work(lambda: any(map(self._lives, others)), visit.deadline_s))
 
@@ -124,6 +124,9 @@ class Settler:
             window=self._window,
             now_utc=self._clock.utc_iso(),
         )
+        visit.when_saved(lambda: self._tell_settled(doubt, look, verdict))
+
+    def _tell_settled(self, doubt: InDoubt, look: Look, verdict: Settled) -> None:
         stored, absent = len(verdict.present), len(doubt.digests) - len(verdict.present)
         if stored:
             self._sink.emit(events.Reconciled(result=events.ReconciliationResult.PRESENT))

@@ -17,7 +17,8 @@ from resilient_ov.domain.ports import (
 )
 from resilient_ov.domain.watermark import Watermark
 from resilient_ov.usecases.call import CallContext, origin_of
-from resilient_ov.usecases.deliver import NOTHING, Deliver, DeliveryStatus
+from resilient_ov.usecases.deliver import Deliver
+from resilient_ov.usecases.delivery import NOTHING, DeliveryStatus
 from resilient_ov.usecases.steps import Flow, WorkLateError, work
 from resilient_ov.usecases.visit import Target
 from resilient_ov.usecases.writer import Writer
@@ -184,8 +185,8 @@ class Sweeper:
 
     def _orphaned(self, watermark: Watermark) -> Flow[bool]:
         doubt = watermark.in_doubt
-        if doubt is None:
-            return True
+        if doubt is None or not doubt.digests:
+            return True  # a mere look needs nobody's text
         owner = doubt.owner
         try:
             return (

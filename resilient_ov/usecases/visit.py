@@ -50,6 +50,7 @@ class Visit:
         self._dice = dice
         self.deadline_s = deadline_s
         self._saved: Watermark | None = None
+        self._when_saved: list[Callable[[], None]] = []
         self.watermark = fresh
         self.owner = ""
 
@@ -84,8 +85,19 @@ class Visit:
             StateUnwritableError: the old state stands.
             WorkLateError: the disk did not answer in time; either state may stand.
         """
-        if self._saved is None or self.watermark == self._saved:
-            return  # never opened, or nothing changed
+        if self._saved is None:
+            return  # never opened
         watermark = self.watermark
-        yield from work(lambda: self._unit.save(watermark), self.deadline_s)
-        self._saved = watermark
+        if watermark != self._saved:
+            yield from work(lambda: self._unit.save(watermark), self.deadline_s)
+            self._saved = watermark
+        told, self._when_saved = self._when_saved, []
+        for tell in told:
+            tell()
+
+    def when_saved(self, tell: Callable[[], None]) -> None:
+        """Tell something about the state in hand as soon as that is durable.
+
+        It is never told if saving fails: the next visit finds the same fact out, and tells it.
+        """
+        self._when_saved.append(tell)

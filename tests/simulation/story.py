@@ -205,9 +205,16 @@ class Story:
         thread.said.append(new)
 
     def _rekey(self, thread: Thread) -> None:
-        """The host gives a message another spelling of its id."""
+        """The host gives what a user said another spelling of its id, once."""
+        plain = [
+            at
+            for at, message in enumerate(thread.shown)
+            if message.type == "human" and not message.id.endswith("__user")
+        ]
+        if not plain:
+            return
         self.met["rekeyed"] += 1
-        at = self.world.rng.randrange(len(thread.shown))
+        at = self.world.rng.choice(plain)
         old = thread.shown[at]
         thread.shown[at] = SimpleNamespace(**{**vars(old), "id": f"{old.id}__user"})
         thread.said = [thread.shown[at] if m is old else m for m in thread.said]
@@ -264,9 +271,12 @@ class Story:
             case "clock":
                 world.wall_shift_s += rng.choice((-3600.0, 3600.0))
             case "unreadable":
+                # A file that breaks while a batch of its session is under way is a known limit:
+                # nothing is left that knows of a late original.
                 place = rng.choice(self.places)
-                if place.states:
-                    place.break_state(rng.choice(sorted(place.states)))
+                quiet = sorted(s for s, state in place.states.items() if state.in_doubt is None)
+                if quiet:
+                    place.break_state(rng.choice(quiet))
             case "power":
                 side = rng.randrange(2)
                 for index in range(len(self.processes)):
@@ -410,5 +420,5 @@ def _spellings(session: str, message: Any) -> tuple[str, ...]:
     found: list[str] = []
     while True:
         shown = present(session, conversation([plain]).messages).fingerprints[0]
-        found += [shown.exact, *shown.older]
+        found += [shown.exact, *shown.older, *((shown.newer,) if shown.newer else ())]
         return tuple(found)

@@ -16,7 +16,7 @@ from resilient_ov.memory import Memory
 from resilient_ov.policy.breaker import Breaker
 from resilient_ov.policy.budget import RetryBudget
 from resilient_ov.usecases.call import CallContext
-from resilient_ov.usecases.deliver import Deliver
+from resilient_ov.usecases.sending import Sending
 from resilient_ov.usecases.settle import Settler
 from resilient_ov.usecases.visit import Visit
 from resilient_ov_observability import redaction
@@ -132,19 +132,19 @@ def _no_scope_check() -> None:
 
 
 def _count_before_send() -> None:
-    send: Callable[..., Generator[Any, Any, Any]] = getattr(Deliver, "_send_once")  # noqa: B009 - not ours to name
+    send: Callable[..., Generator[Any, Any, Any]] = getattr(Sending, "_send_once")  # noqa: B009 - not ours to name
 
-    def boastful(deliver: Any, *arguments: Any) -> Any:
-        sink: Any = deliver._sink
+    def boastful(sending: Any, *arguments: Any) -> Any:
+        sink: Any = sending._sink
         if not isinstance(sink, _Hushed):
-            sink = deliver._sink = _Hushed(sink)
+            sink = sending._sink = _Hushed(sink)
         batch = arguments[-1]
         sink.inner.emit(
             events.MessagesCounted(result=events.MessageResult.STORED, count=len(batch))
         )
-        return (yield from send(deliver, *arguments))
+        return (yield from send(sending, *arguments))
 
-    _swap(Deliver, "_send_once", boastful)
+    _swap(Sending, "_send_once", boastful)
 
 
 class _Hushed:

@@ -135,6 +135,12 @@ def test_message_first_seen_under_its_second_id_stays_known_under_the_third() ->
     assert unknown(after, shown("m1__user__user")) == []
 
 
+def test_a_process_that_still_holds_the_old_spelling_knows_the_new_one() -> None:
+    after = store(COMPARED, shown("m1__user"))
+    assert unknown(after, shown("m1")) == []
+    assert unknown(after, shown("m1=another text")) == ["m1"]
+
+
 @pytest.mark.parametrize("ids", [("m1", "m1"), ("m1", "m1__user"), ("m1__user", "m1")])
 def test_message_that_is_listed_twice_is_planned_once(ids: tuple[str, str]) -> None:
     found = planned(COMPARED, shown(*ids))

@@ -350,3 +350,33 @@ def test_a_batch_whose_fate_cannot_be_read_is_given_up_and_the_session_goes_on()
     assert bench.dropped() == {"unknowable": 2}
     assert bench.add(thread(6)) == "ok"
     assert len(bench.stored) == 6
+
+
+def test_a_look_that_is_owed_is_taken_whoever_sweeps_the_place() -> None:
+    bench = Bench()
+    bench.let(60)  # the first process sweeps
+    other = bench.another()
+    assert bench.add(thread(2), other) == "ok"
+    bench.server.sessions[bench.session].live.append(("somebody-else",))
+    assert bench.add(thread(4), other) == "ok"
+    assert bench.state.in_doubt is not None
+    bench.until(lambda: bench.state.in_doubt is None)
+    assert "foreign_writer" in {e.reason.value for e in bench.told.of(events.StateError)}
+
+
+def test_a_batch_counts_as_stored_when_its_answer_is_on_record() -> None:
+    bench = Bench()
+    bench.add(thread(2))
+
+    def full_disk(command: object) -> None:
+        if isinstance(command, AddMessages):
+            bench.place.save_problem = "no_space"
+
+    bench.server.twists.append(full_disk)
+    assert bench.add(thread(4)) == "pending"
+    bench.server.twists.clear()
+    bench.place.save_problem = None
+    bench.until(lambda: bench.state.in_doubt is None and bench.process.assembly.writer.idle())
+    counted = [(e.result.value, e.count) for e in bench.told.of(events.MessagesCounted)]
+    assert len(bench.stored) == 4
+    assert sum(count for _, count in counted) == 4, counted
