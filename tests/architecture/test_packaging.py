@@ -50,7 +50,11 @@ NOT_PLAIN = {
     "promql-parser",
     "opentelemetry-sdk",
 }
-NEEDS_AN_EXTRA = ("resilient_ov.embedded", "resilient_ov_chaos")
+NEEDS_AN_EXTRA = (
+    "resilient_ov.embedded",
+    "resilient_ov_chaos",
+    "resilient_ov_manager.recall_plot",
+)
 NO_NETWORK = re.compile(r"error sending request|Failed to fetch|dns error|tcp connect error", re.I)
 
 
