@@ -141,6 +141,15 @@ class Stall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse:
+    """The server took ``took_s`` for next to nothing, asked from beside the traffic."""
+
+    kind: Literal["pulse"] = "pulse"
+    at_s: float
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """What a process holds. ``moment``: ``baseline``, ``end`` or ``closed``."""
 
@@ -228,6 +237,7 @@ Record = (
     | Connected
     | BreakerMoved
     | Stall
+    | Pulse
     | Resources
     | MetricsPage
     | Acknowledged

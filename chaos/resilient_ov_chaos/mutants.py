@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
+from resilient_ov_chaos.checkers import evidence
 from resilient_ov_chaos.faults.catalogue import FAULTS
 from resilient_ov_chaos.faults.fault import Fault
 from resilient_ov_chaos.knobs import Knobs
@@ -139,10 +140,19 @@ def kill(suite: Suite, mutant: Mutant) -> Killed | Skipped:
         ClientError, ToxiproxyError, OSError: the suite itself failed.
 
     """
-    played = suite.play(mutant.of(), mutant=mutant.name)
+    played = suite.play(
+        mutant.of(), mutant=mutant.name, blamed=lambda played: blamed_of(mutant, played.red)
+    )
     if isinstance(played, Skipped):
         return played
     return Killed(mutant=mutant, played=played, problem=problem_of(mutant, played.red))
+
+
+def blamed_of(mutant: Mutant, red: tuple[str, ...]) -> frozenset[str]:
+    """Return the checkers that must not be red; without the named one nothing is proved."""
+    if mutant.checker not in red:
+        return frozenset({evidence.NAME})
+    return frozenset(red) - {mutant.checker} - mutant.also
 
 
 def problem_of(mutant: Mutant, red: tuple[str, ...]) -> str | None:
@@ -150,7 +160,6 @@ def problem_of(mutant: Mutant, red: tuple[str, ...]) -> str | None:
     if mutant.checker not in red:
         told = ", ".join(red) or "none"
         return f"{mutant.checker} did not go red (red: {told})"
-    others = set(red) - {mutant.checker} - mutant.also
-    if others:
+    if others := blamed_of(mutant, red):
         return f"red for another reason as well: {', '.join(sorted(others))}"
     return None

@@ -21,6 +21,7 @@ from resilient_ov_chaos.knobs import Knobs
 from resilient_ov_chaos.ledger_reader import LedgerReader
 from resilient_ov_chaos.leftovers_reader import read_leftovers
 from resilient_ov_chaos.marks import thread_of
+from resilient_ov_chaos.pulse import PulseTaker
 from resilient_ov_chaos.record_book import RecordBook
 from resilient_ov_chaos.snapshot import snapshot
 from resilient_ov_chaos.targets.target import Target
@@ -103,7 +104,8 @@ class Scenario:
         with RecordBook(self._folder / "history.ndjson") as book:
             self._book = book
             try:
-                self._perform()
+                with PulseTaker(self._stage.target.address, book.take):
+                    self._perform()
                 ledger = self._stage.reader.read(self._threads(), known=known)
             finally:
                 for client in self._clients:

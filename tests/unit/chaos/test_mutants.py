@@ -4,7 +4,7 @@ from resilient_ov_chaos.agent.mutants import SWITCHES, apply
 from resilient_ov_chaos.checkers.catalogue import CHECKERS
 from resilient_ov_chaos.faults.catalogue import FAULTS
 from resilient_ov_chaos.knobs import QUICK
-from resilient_ov_chaos.mutants import MUTANTS, Mutant, problem_of
+from resilient_ov_chaos.mutants import MUTANTS, Mutant, blamed_of, problem_of
 
 MUTANT = Mutant(name="breaker", fault="silence", checker="budgets", also=frozenset({"breaker"}))
 
@@ -31,6 +31,12 @@ def test_the_named_checker_and_its_consequences_may_be_red() -> None:
 )
 def test_anything_else_is_an_error_of_the_suite(red: tuple[str, ...], told: str) -> None:
     assert problem_of(MUTANT, red) == told
+
+
+def test_blamed_are_those_that_must_not_be_red_or_that_nothing_was_proved() -> None:
+    assert blamed_of(MUTANT, ("budgets", "breaker")) == frozenset()
+    assert blamed_of(MUTANT, ("budgets", "order")) == {"order"}
+    assert blamed_of(MUTANT, ("breaker",)) == {"evidence"}
 
 
 def test_a_mutant_changes_the_pace_of_its_trouble() -> None:

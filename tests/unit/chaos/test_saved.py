@@ -28,7 +28,7 @@ def test_a_scenario_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="run.json"):
+    with pytest.raises(OSError, match=r"run\.json"):
         load_run(tmp_path)
 
 
