@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil, floor
 from pathlib import Path
+from textwrap import fill
 from typing import Any, Final
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -25,6 +26,7 @@ _STATES: Final = {
 }
 """Color and height of a bar."""
 _GROUPS: Final = ("host", "recall", "session", "append", "commit")
+_TICKS: Final = {0.001: "1 ms", 0.01: "10 ms", 0.1: "0.1 s", 1.0: "1 s"}
 _SHADE: Final = "#d62728"
 _BLUES: Final = {"p50": "#9ecae1", "p95": "#4292c6", "p99": "#08306b"}
 
@@ -53,8 +55,8 @@ _OUTCOMES: Final = (
 )
 
 
-def plot(history: History, path: Path, *, title: str, budget_s: float) -> None:
-    """Write the picture of a scenario as PNG."""
+def plot(history: History, path: Path, *, title: str, told: str, budget_s: float) -> None:
+    """Write the picture of a scenario as PNG; ``told`` is what was expected of it."""
     on_s, off_s = history.fault_s
     gateways = history.processes(GATEWAY)
     seen = [
@@ -62,12 +64,12 @@ def plot(history: History, path: Path, *, title: str, budget_s: float) -> None:
         for each in history.operations
         if each.process in gateways and each.ended_s is not None and each.call is not Call.FLUSH
     ]
-    figure: Any = Figure(figsize=(10, 8), layout="constrained")
+    figure: Any = Figure(figsize=(10, 8.4), layout="constrained")
     FigureCanvasAgg(figure)
     latency, outcomes, breakers = figure.subplots(
         3, 1, sharex=True, gridspec_kw={"height_ratios": [3, 3, 2]}
     )
-    figure.suptitle(title)
+    figure.suptitle(f"{title}\n{fill(told, 110)}", fontsize=11)
     begin_s = min((each.began_s for each in seen), default=on_s)
     end_s = max((each.began_s + each.took_s for each in seen), default=off_s)
     width_s = max(0.1, round((end_s - begin_s) / _BINS, 1))
@@ -85,6 +87,7 @@ def plot(history: History, path: Path, *, title: str, budget_s: float) -> None:
     latency.text(
         0.0, 1.01, "fault", transform=latency.get_xaxis_transform(), color=_SHADE, va="bottom"
     )
+    _turning_points(outcomes, seen, on_s, history.mended_s)
     breakers.set_xlabel("seconds since the fault began")
     figure.savefig(path, dpi=110)
 
@@ -115,10 +118,34 @@ def _latency(
         label="add",
     )
     axes.axhline(budget_s, color="black", lw=0.8, ls="--")
-    axes.text(edges[0], budget_s, " budget of a read", va="bottom", fontsize=8)
+    axes.text(edges[-1], budget_s, "budget of a read ", va="bottom", ha="right", fontsize=8)
     axes.set_yscale("log")
-    axes.set_ylabel("seconds")
+    axes.set_yticks(list(_TICKS), list(_TICKS.values()))
+    axes.set_ylabel("a call takes")
     _legend(axes)
+
+
+def _turning_points(axes: Any, seen: Sequence[Operation], on_s: float, mended_s: float) -> None:
+    """Write down when turns began to go on without memory, and when they had it again."""
+    reads = [(each.began_s + each.took_s, each) for each in seen if each.call in _READS]
+    ends = sorted(reads, key=lambda end: end[0])
+    lost_s = next((at_s for at_s, each in ends if at_s > on_s and _without(each)), None)
+    back_s = next((at_s for at_s, each in ends if at_s > mended_s and _served(each)), None)
+    marks = (
+        (lost_s, on_s, "without memory after {:.1f} s"),
+        (back_s if lost_s is not None else None, mended_s, "memory again {:.1f} s after the fault"),
+    )
+    for height, (at_s, since_s, text) in zip((0.95, 0.84), marks, strict=True):
+        if at_s is not None:
+            axes.axvline(at_s - on_s, color="black", lw=1.0, ls=":")
+            axes.text(
+                at_s - on_s,
+                height,
+                " " + text.format(at_s - since_s),
+                transform=axes.get_xaxis_transform(),
+                va="top",
+                fontsize=9,
+            )
 
 
 def _outcomes(axes: Any, seen: Sequence[Operation], on_s: float, edges: Sequence[float]) -> None:
@@ -134,7 +161,7 @@ def _outcomes(axes: Any, seen: Sequence[Operation], on_s: float, edges: Sequence
         colors=[color for _, color, _ in _OUTCOMES],
         alpha=0.85,
     )
-    axes.set_ylabel("calls per second")
+    axes.set_ylabel("calls ended per second")
     _legend(axes)
 
 

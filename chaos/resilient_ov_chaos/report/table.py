@@ -23,6 +23,7 @@ _NUMBERS = (
     ("lost", "lost", "messages that are owed and not there"),
     ("twice", "duplicated", "messages that are there more than once"),
     ("late s", "worst_late_s", "worst call against its budget; negative = inside"),
+    ("sinks", "sinks", "files and streams that were searched for canaries"),
 )
 
 

@@ -30,5 +30,11 @@ def picture(played: Played, out: Path) -> Path:
     """Draw a scenario; return the picture's path."""
     path = out / f"{played.folder.name}.png"
     title = f"{played.folder.name}: {played.status}"
-    plot(played.run.history, path, title=title, budget_s=played.run.knobs.get_context_s)
+    plot(
+        played.run.history,
+        path,
+        title=title,
+        told=played.fault.expectation.told,
+        budget_s=played.run.knobs.get_context_s,
+    )
     return path
