@@ -9,7 +9,16 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from resilient_ov_manager.commands import check, demo, identity, recall, serve, status, switch
+from resilient_ov_manager.commands import (
+    check,
+    demo,
+    identity,
+    purge,
+    recall,
+    serve,
+    status,
+    switch,
+)
 from resilient_ov_manager.plugins import plugin_command, plugin_names
 from resilient_ov_manager.terminal import CommandError, tell_error
 
@@ -82,6 +91,7 @@ app.command("check")(check.check)
 app.command("status")(status.status)
 app.command("switch")(switch.switch)
 app.command("recall")(recall.recall)
+app.command("purge")(purge.purge)
 app.command("identity")(identity.identity)
 
 

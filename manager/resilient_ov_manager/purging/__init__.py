@@ -1,0 +1,1 @@
+"""Erasing a person: on the server, and in the state of the gateways."""

@@ -1,0 +1,46 @@
+from resilient_ov.adapters.watermark_file import decode, encode
+from resilient_ov.domain.purge import is_purged, purged
+from resilient_ov.domain.watermark import Watermark
+
+DIGESTS = tuple(f"{n:032x}" for n in range(3))
+STATE = Watermark(
+    session_id="s1",
+    openviking_user="df_x",
+    account="acme",
+    server_id="abc",
+    server_profile="0.5",
+    server_total=7,
+    server_live=1,
+    submitted=DIGESTS[:2],
+    committed=DIGESTS[:1],
+    prefix_count=4,
+    prefix_digest="f" * 32,
+    pending_commit_since="2026-01-01T00:00:00+00:00",
+    last_commit_task_id="task",
+    last_archive_uri="viking://~/sessions/s1/history/archive_001",
+    newest_archive=1,
+    extra={"later": 1},
+).intend(doubt_id="d", owner="o", digests=DIGESTS[2:])
+
+
+def test_digests_stay_known_those_in_doubt_among_them() -> None:
+    left = purged(STATE)
+    assert left.known == DIGESTS
+    assert left.committed == STATE.committed
+    assert (left.prefix_count, left.prefix_digest) == (4, "f" * 32)
+
+
+def test_nothing_is_owed_and_nothing_speaks_of_the_servers_session() -> None:
+    left = purged(STATE)
+    assert not left.unfinished
+    assert (left.server_total, left.server_live, left.newest_archive) == (None, None, 0)
+    assert (left.last_commit_task_id, left.last_archive_uri) == (None, None)
+
+
+def test_it_is_marked_once_and_the_mark_survives_the_file() -> None:
+    left = purged(STATE)
+    assert purged(left) == left
+    assert (is_purged(STATE), is_purged(left)) == (False, True)
+    again = decode(encode(left), "s1")
+    assert is_purged(again)
+    assert again.extra == {"later": 1, "purged": True}
