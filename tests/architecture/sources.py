@@ -15,6 +15,7 @@ SOURCE_ROOTS = {
     "resilient_ov_manager": ROOT / "manager",
     "resilient_ov_observability": ROOT / "observability",
     "resilient_ov_chaos": ROOT / "chaos",
+    "resilient_ov_grafana": ROOT / "grafana",
 }
 
 

@@ -54,6 +54,8 @@ NEEDS_AN_EXTRA = (
     "resilient_ov.embedded",
     "resilient_ov_chaos",
     "resilient_ov_manager.recall_plot",
+    "resilient_ov_grafana.dashboards",
+    "resilient_ov_grafana.generate",
 )
 NO_NETWORK = re.compile(r"error sending request|Failed to fetch|dns error|tcp connect error", re.I)
 
@@ -135,6 +137,15 @@ def test_a_plain_install_runs_and_pulls_no_server(wheel: Path, tmp_path: Path) -
     shown = environment.run("-I", str(script), "--help")
     assert shown.returncode == 0, shown.stderr
     assert "demo" in shown.stdout
+    exported = environment.run("-I", str(script), "dashboards", "export", str(tmp_path / "out"))
+    assert exported.returncode == 0, exported.stderr
+    shipped = ROOT / "grafana" / "resilient_ov_grafana" / "shipped"
+    assert contents(tmp_path / "out") == contents(shipped)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def test_beside_the_hosts_pins_an_install_only_adds(wheel: Path, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Grafana dashboards, Prometheus rules and their surroundings, made from typed code."""

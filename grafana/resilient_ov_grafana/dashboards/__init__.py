@@ -1,0 +1,1 @@
+"""The dashboards; needs the extra `dashboards`."""
