@@ -16,6 +16,7 @@ from resilient_ov_manager.commands import (
     purge,
     recall,
     serve,
+    state,
     status,
     switch,
 )
@@ -92,6 +93,7 @@ app.command("status")(status.status)
 app.command("switch")(switch.switch)
 app.command("recall")(recall.recall)
 app.command("purge")(purge.purge)
+app.add_typer(state.app, name="state")
 app.command("identity")(identity.identity)
 
 

@@ -1,4 +1,4 @@
-"""What is left of a session's state when its person was erased.
+"""What is left of a session's state when its person was erased, or an operator doubts it.
 
 Pure. Only digests stay: a digest tells nothing to who does not have the text, and it keeps the
 next turn of an old thread from storing again what was erased.
@@ -36,3 +36,27 @@ def purged(watermark: Watermark) -> Watermark:
 def is_purged(watermark: Watermark) -> bool:
     """Whether the person of this session was erased once."""
     return watermark.extra.get(PURGED) is True
+
+
+def forgotten(watermark: Watermark) -> Watermark:
+    """Return the state of a session that nothing is known of but whose it is.
+
+    A commit that is owed stays owed. The next turn reads the server before it sends anything.
+
+    Raises:
+        ValueError: something is in doubt; forgetting that could store it twice.
+    """
+    if watermark.in_doubt is not None:
+        raise ValueError("something is in doubt")
+    return replace(
+        watermark,
+        server_total=None,
+        server_live=None,
+        submitted=(),
+        committed=(),
+        prefix_count=0,
+        prefix_digest="",
+        last_commit_task_id=None,
+        last_archive_uri=None,
+        newest_archive=0,
+    )

@@ -49,7 +49,9 @@ def status(
 
     place = storage_of(storage, config)
     if session is not None:
-        _show_session(place, session, as_json=as_json)
+        from resilient_ov_manager.commands.session_state import show_session
+
+        show_session(place, session, as_json=as_json)
         return
     processes = [p for p in _read(place) if p.lives]
     healthy = bool(processes) and all(p.facts.get("healthy") is not False for p in processes)
@@ -140,40 +142,3 @@ def _show(process: "ProcessStatus") -> None:
             title_align="left",
         )
     )
-
-
-def _show_session(place: Path, wanted: str, *, as_json: bool) -> None:
-    from resilient_ov.adapters.watermark_file import UnreadableStateError, decode
-    from resilient_ov.domain.identity import session_hash
-    from resilient_ov.domain.ports import NewerStateError
-
-    files = sorted((place / "sessions").glob("*.json")) if (place / "sessions").is_dir() else []
-    matches = [f for f in files if f.stem == wanted or session_hash(f.stem) == wanted]
-    if not matches:
-        raise CommandError(
-            f"{wanted}: no such session here; `resilient-ov identity --user U --thread T` names it"
-        )
-    file = matches[0]
-    try:
-        state = decode(file.read_bytes(), file.stem)
-    except (UnreadableStateError, NewerStateError) as error:
-        raise CommandError(f"{file.stem}: {error}", ExitCode.STORAGE) from None
-    doubt = state.in_doubt
-    told = {
-        "session": file.stem,
-        "label": session_hash(file.stem),
-        "messages on the server, as known": state.server_total,
-        "not yet committed there": state.server_live,
-        "digests remembered": len(state.submitted),
-        "known before those": state.prefix_count,
-        "in doubt": None if doubt is None else len(doubt.digests),
-        "commit owed since": state.pending_commit_since,
-        "last extraction task": state.last_commit_task_id,
-        "last archive": state.newest_archive,
-        "revision": state.revision,
-    }
-    if as_json:
-        typer.echo(json.dumps(told, indent=2))
-        return
-    for name, value in told.items():
-        out().print(f"{name:<34}{'-' if value is None else value}", soft_wrap=True)

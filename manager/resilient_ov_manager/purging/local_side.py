@@ -3,23 +3,20 @@
 Rule: a state changes under its session's lock only, so a gateway may run meanwhile.
 """
 
-import time
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from resilient_ov.adapters.clock import SystemClock, SystemDice
 from resilient_ov.adapters.status_file import StatusFiles
 from resilient_ov.adapters.watermark_file import UnreadableStateError, decode
-from resilient_ov.adapters.watermark_store import FileSessionUnit, FileWatermarkStore
+from resilient_ov.adapters.watermark_store import FileWatermarkStore
 from resilient_ov.adapters.worker_pool import WorkerPool
 from resilient_ov.domain.ports import NewerStateError, StateUnwritableError
 from resilient_ov.domain.purge import is_purged, purged
 from resilient_ov.domain.watermark import Watermark
+from resilient_ov_manager.state_visit import opened_state
 from resilient_ov_manager.terminal import CommandError, ExitCode
-
-_LOCK_WAIT_S: Final = 10.0
-_POLL_S: Final = 0.05
 
 
 class LocalSide:
@@ -62,7 +59,7 @@ class LocalSide:
 
         """
         with self._store.session(session_id) as unit:
-            state = self._opened(unit)
+            state = opened_state(unit)
             if state is None or (is_purged(state) and purged(state) == state):
                 return
             try:
@@ -73,7 +70,7 @@ class LocalSide:
     def forget(self, session_id: str) -> None:
         """Remove the state of a session altogether; raises as `mark`."""
         with self._store.session(session_id) as unit:
-            self._opened(unit)
+            opened_state(unit)
             try:
                 (self._folder / f"{session_id}.json").unlink(missing_ok=True)
                 (self._store.place / "pending" / session_id).unlink(missing_ok=True)
@@ -97,25 +94,3 @@ class LocalSide:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _opened(self, unit: FileSessionUnit) -> Watermark | None:
-        until_s = time.monotonic() + _LOCK_WAIT_S
-        while True:
-            try:
-                loaded = unit.open()
-            except StateUnwritableError as error:
-                raise CommandError(str(error), ExitCode.STORAGE) from None
-            except NewerStateError:
-                raise CommandError(
-                    "a state was written by a newer version; use that version's command",
-                    ExitCode.STORAGE,
-                ) from None
-            if loaded is not None:
-                return loaded.watermark
-            if time.monotonic() >= until_s:
-                raise CommandError(
-                    "a gateway keeps working on a session of this user. Run the same command"
-                    " again when it is idle",
-                    ExitCode.STORAGE,
-                )
-            time.sleep(_POLL_S)

@@ -1,5 +1,9 @@
+from dataclasses import replace
+
+import pytest
+
 from resilient_ov.adapters.watermark_file import decode, encode
-from resilient_ov.domain.purge import is_purged, purged
+from resilient_ov.domain.purge import forgotten, is_purged, purged
 from resilient_ov.domain.watermark import Watermark
 
 DIGESTS = tuple(f"{n:032x}" for n in range(3))
@@ -44,3 +48,15 @@ def test_it_is_marked_once_and_the_mark_survives_the_file() -> None:
     again = decode(encode(left), "s1")
     assert is_purged(again)
     assert again.extra == {"later": 1, "purged": True}
+
+
+def test_a_forgotten_state_knows_only_whose_it_is_and_what_it_owes() -> None:
+    left = forgotten(replace(STATE, in_doubt=None))
+    assert (left.known, left.committed, left.server_total, left.prefix_count) == ((), (), None, 0)
+    assert left.pending_commit_since == STATE.pending_commit_since
+    assert (left.openviking_user, left.account) == ("df_x", "acme")
+
+
+def test_what_is_in_doubt_is_not_forgotten() -> None:
+    with pytest.raises(ValueError, match="in doubt"):
+        forgotten(STATE)
