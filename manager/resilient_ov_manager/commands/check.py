@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from resilient_ov_manager.terminal import out
+from resilient_ov_manager.terminal import CommandError, out
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,12 +23,33 @@ def check(
         Path,
         typer.Option(metavar="FILE", help="DeerFlow's config.yaml, or a bare backend_config."),
     ],
+    loop: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=1.0,
+            max=86_400.0,
+            help="Instead, write and recall as user __canary__ this often, until stopped.",
+        ),
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="With --loop: show the metrics of the probe here."),
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option(help="With --metrics-port: the address to listen on.")
+    ] = "127.0.0.1",
 ) -> None:
     """Check that memory will work: configuration, key, server, search, storage, lock.
 
     Run it as the user and with the environment of the gateway, before it starts: DeerFlow itself
     logs a failed start of memory and goes on. The server gets one health check and one search of
     a user that is never written to; the storage folder is made if it is missing.
+
+    With --loop it is a probe beside the gateway that never ends by itself: each round writes,
+    commits, waits for the extraction and recalls, so that an embedder that is away, a failing
+    extraction or an index that stays empty are seen behind a green health check. Each round costs
+    one extraction. Alert on openviking_canary_last_success_timestamp_seconds.
 
     Exit codes; the first step that failed decides:
 
@@ -40,6 +61,13 @@ def check(
     """
     from resilient_ov_manager.preflight import State, preflight
 
+    if loop is not None:
+        from resilient_ov_manager.commands.check_loop import check_loop
+
+        check_loop(config, loop, host=metrics_host, port=metrics_port)
+        return
+    if metrics_port is not None:
+        raise CommandError("--metrics-port: a single check has no metrics to show. Add --loop")
     console = out()
     failed: Step | None = None
     for step in preflight(config):
