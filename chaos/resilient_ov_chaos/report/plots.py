@@ -95,7 +95,8 @@ def plot(history: History, path: Path, *, title: str, told: str, budget_s: float
 def _latency(
     axes: Any, seen: Sequence[Operation], on_s: float, edges: Sequence[float], budget_s: float
 ) -> None:
-    reads = [each for each in seen if each.call in _READS]
+    # Searches have a budget of their own.
+    reads = [each for each in seen if each.call is Call.GET_CONTEXT]
     pieces = [(a + b) / 2 for a, b in pairwise(edges)]
     by_piece = [
         sorted(each.took_s for each in reads if a <= each.began_s - on_s < b)
@@ -107,7 +108,9 @@ def _latency(
             for x, took in zip(pieces, by_piece, strict=True)
             if took
         ]
-        axes.plot([x for x, _ in at], [y for _, y in at], label=f"reads {name}", color=_BLUES[name])
+        axes.plot(
+            [x for x, _ in at], [y for _, y in at], label=f"recall {name}", color=_BLUES[name]
+        )
     writes = [each for each in seen if each.call is Call.ADD]
     axes.scatter(
         [each.began_s - on_s for each in writes],
@@ -118,7 +121,7 @@ def _latency(
         label="add",
     )
     axes.axhline(budget_s, color="black", lw=0.8, ls="--")
-    axes.text(edges[-1], budget_s, "budget of a read ", va="bottom", ha="right", fontsize=8)
+    axes.text(edges[-1], budget_s, "budget of a recall ", va="bottom", ha="right", fontsize=8)
     axes.set_yscale("log")
     axes.set_yticks(list(_TICKS), list(_TICKS.values()))
     axes.set_ylabel("a call takes")

@@ -59,6 +59,8 @@ def _lines(outcome: Outcome) -> Iterator[str]:
     yield ""
     for name, _, meaning in _NUMBERS:
         yield f"- {name}: {meaning}"
+    if any(played.tries > 1 for played in outcome.played):
+        yield "- a name that ends in -2 or -3: played again, because the machine was too busy"
     yield from _problems(outcome)
 
 
