@@ -7,8 +7,8 @@ from resilient_ov_chaos.world import World
 
 
 def apply(world: World) -> None:
-    """Add between nothing and 0.4 of a read's budget."""
-    half_s = 0.2 * world.knobs.get_context_s
+    """Add between nothing and 0.4 of a read's budget; half of that, to a slow server."""
+    half_s = (0.1 if world.target.slow else 0.2) * world.knobs.get_context_s
     world.broken(world.link.toxic(Latency(latency_s=half_s, jitter_s=half_s)))
 
 

@@ -7,8 +7,8 @@ from resilient_ov_chaos.world import World
 
 
 def apply(world: World) -> None:
-    """Add a seventh of a read's budget, give or take a third of that."""
-    latency_s = 0.15 * world.knobs.get_context_s
+    """Add a seventh of a read's budget, give or take a third of that; half, to a slow server."""
+    latency_s = (0.075 if world.target.slow else 0.15) * world.knobs.get_context_s
     world.broken(world.link.toxic(Latency(latency_s=latency_s, jitter_s=latency_s / 3)))
 
 
