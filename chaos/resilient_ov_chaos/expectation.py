@@ -4,7 +4,7 @@ Rule: pure values. A limit is told in the product's own terms (budgets, open per
 times), so that it means the same at every pace.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from resilient_ov_chaos.knobs import Knobs
@@ -89,6 +89,14 @@ class Expectation:
     leaving: Leaving = Leaving.EITHER
     connections: int = 0
     late_landings: bool = False
+
+    def at_slow_server(self) -> "Expectation":
+        """Return what holds where a commit alone takes a second.
+
+        A write's budget then ends in the middle of the requests that follow its batch, which count
+        as timeouts, and their breakers may open; reads and the host's stay closed all the same.
+        """
+        return replace(self, stays_closed=self.stays_closed & {"recall", "host"})
 
 
 ALL_GROUPS = frozenset({"recall", "append", "commit", "session", "host"})

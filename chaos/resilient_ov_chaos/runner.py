@@ -21,7 +21,7 @@ from resilient_ov_chaos.suite import Aborted, Played, Skipped, Suite, suite
 from resilient_ov_chaos.targets.target import Target
 from resilient_ov_chaos.toxiproxy.link import ToxiproxyError
 
-_THINK_SLOW_S: Final = 1.0
+_THINK_SLOW_S: Final = 2.0
 """A real server on the same machine shares its processors with the traffic."""
 
 

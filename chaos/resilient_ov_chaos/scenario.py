@@ -111,6 +111,7 @@ class Scenario:
                 for client in self._clients:
                     client.end()
                 self._key_file.unlink()
+        expectation = self._fault.expectation
         return Run(
             history=History(book.records),
             ledger=ledger,
@@ -121,7 +122,7 @@ class Scenario:
                 personas=self._stage.personas,
             ),
             knobs=self._knobs,
-            expectation=self._fault.expectation,
+            expectation=expectation.at_slow_server() if self._stage.target.slow else expectation,
         )
 
     # -- the acts ---------------------------------------------------------------------------
