@@ -19,11 +19,12 @@ from resilient_ov_chaos.verdict import Run
 _FILE = "run.json"
 
 
-def save_run(run: Run, folder: Path, *, fault: str, name: str) -> None:
-    """Write what the history does not hold: the ledger, the pace, what was played."""
+def save_run(run: Run, folder: Path, *, fault: str, name: str, slow: bool = False) -> None:
+    """Write what the history does not hold: the ledger, the pace, what was played, on what."""
     document = {
         "fault": fault,
         "run": name,
+        "slow": slow,
         "knobs": asdict(run.knobs),
         "ledger": [asdict(shelf) for shelf in run.ledger.shelves],
     }
@@ -44,10 +45,11 @@ def load_run(folder: Path) -> Run:
         for each in document["ledger"]
     )
     name: str = document["run"]
+    expectation = FAULTS[document["fault"]].expectation
     return Run(
         history=History(map(from_line, lines)),
         ledger=Ledger(shelves=shelves),
         leftovers=read_leftovers(folder, run=name, key=None, personas=personas(name)),
         knobs=Knobs(**document["knobs"]),
-        expectation=FAULTS[document["fault"]].expectation,
+        expectation=expectation.at_slow_server() if document["slow"] else expectation,
     )

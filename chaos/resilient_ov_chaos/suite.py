@@ -145,7 +145,8 @@ class Suite:
         self._first_talk = scenario.next_talk
         began_s = time.monotonic()
         run = scenario.play()
-        save_run(run, folder, fault=fault.name, name=self._stage.run)
+        slow = self._stage.target.slow
+        save_run(run, folder, fault=fault.name, name=self._stage.run, slow=slow)
         return Played(
             fault=fault,
             run=run,

@@ -25,6 +25,8 @@ def test_a_scenario_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert again.ledger == run.ledger
     assert again.knobs == run.knobs
     assert again.expectation == FAULTS["down"].expectation
+    save_run(run, tmp_path, fault="down", name=RUN, slow=True)
+    assert load_run(tmp_path).expectation == FAULTS["down"].expectation.at_slow_server()
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
