@@ -1,7 +1,7 @@
 """The composition root: builds one backend from settings; the only place that makes adapters.
 
-Rule: a pure function of its arguments. Nothing is read, opened, bound or started here; threads,
-sockets and files come with the first use.
+Rule: ``compose`` is a pure function of its arguments. Nothing is read, opened, bound or started by
+it; threads, sockets and files come with the first use.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ import httpx
 from resilient_ov import events
 from resilient_ov.adapters.background import Background
 from resilient_ov.adapters.clock import SystemClock, SystemDice
+from resilient_ov.adapters.credentials import ApiKeySource
 from resilient_ov.adapters.memory_server import AsyncHttpxMemoryServer, HttpxMemoryServer
 from resilient_ov.adapters.pybreaker_state import PybreakerMirror
 from resilient_ov.adapters.resolver import Resolver
@@ -62,6 +63,24 @@ class Surroundings:
     scope_call: events.CallScope = events.no_scope
     wrap: Callable[[httpx.BaseTransport], httpx.BaseTransport] = lambda inner: inner
     wrap_async: Callable[[httpx.AsyncBaseTransport], httpx.AsyncBaseTransport] = lambda inner: inner
+
+
+def plain_surroundings(settings: Settings) -> Surroundings:
+    """Return surroundings without sinks; the key is read when they are made, and again later.
+
+    Raises:
+        ValueError: the key is missing or unusable; names its source, never the value.
+    """
+    source = ApiKeySource(settings.auth)
+    source.refresh()
+
+    def key() -> str | None:
+        current = source.current()
+        return None if current is None else current.reveal()
+
+    return Surroundings(
+        sink=events.NullSink(), key=key, refresh_key=lambda: source.refresh(force=True)
+    )
 
 
 class Backend:

@@ -1,25 +1,15 @@
-"""The backend of this very process: made at first use, made anew in a forked child.
+"""The backend of this process with the sinks of the observability package around it."""
 
-Rule: what a parent process built is never used, closed or drained by its child.
-"""
-
-import atexit
-import os
-import threading
-import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from resilient_ov import events
-from resilient_ov.composition import Backend, compose
+from resilient_ov.per_process import BackendOfProcess
 from resilient_ov.settings import Settings
 from resilient_ov_manager.sinks import Sinks
 
-_ATEXIT_DRAIN_S = 2.0
 
-
-class PerProcess:
+class PerProcess(BackendOfProcess):
     """Gives the backend of the calling process. Safe from any thread and after ``fork``."""
 
     def __init__(
@@ -29,79 +19,9 @@ class PerProcess:
         trace_context_manager: Callable[[str], AbstractContextManager[Any]] | None,
         metrics_registry: Any,
     ) -> None:
-        self._settings = settings
-        self._sinks = Sinks(
+        self.sinks = Sinks(
             settings,
             trace_context_manager=trace_context_manager,
             metrics_registry=metrics_registry,
         )
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
-        self._backend: Backend | None = None
-        self._abandoned: list[Backend] = []
-        self._closed = False
-
-    def backend(self) -> Backend:
-        """Return the backend of this process."""
-        backend = self._backend
-        if backend is not None and self._pid == os.getpid():
-            return backend
-        if self._pid != os.getpid():
-            self._begin_in_child()
-        with self._lock:
-            if self._backend is None:
-                self._backend = compose(self._settings, self._sinks.surroundings())
-                self._backend.memory.closed = self._closed
-                self._backend.background.start()
-                if self._settings.shutdown.atexit:
-                    atexit.register(_drain_at_exit, weakref.ref(self))
-            return self._backend
-
-    @property
-    def sinks(self) -> Sinks:
-        """The sinks of this manager."""
-        return self._sinks
-
-    def flush(self, timeout_s: float) -> bool:
-        """Stop intake and deliver what waits; True = nothing is left."""
-        if self._backend is None or self._pid != os.getpid():
-            self._closed = True
-            return True
-        backend = self._backend
-        with backend.memory.surroundings(events.Call.FLUSH):
-            return backend.sync.run(backend.memory.flushed(backend.drain, timeout_s))
-
-    def close(self) -> None:
-        """Close the backend of this process, if there is one; idempotent."""
-        self._closed = True
-        backend = self._backend
-        if backend is not None and backend.pid == os.getpid():
-            if not backend.memory.closed:
-                # Nobody asked for a flush: what is left is counted, not lost in silence.
-                backend.sync.run(backend.memory.flushed(backend.drain, 0.0))
-            backend.close()
-        self._sinks.close()
-
-    def drain_at_exit(self) -> None:
-        """Deliver what waits when the host ends without saying so, for at most two seconds."""
-        backend = self._backend
-        if backend is None or backend.pid != os.getpid() or backend.memory.closed:
-            return
-        if not backend.writer.idle():
-            backend.sync.run(backend.memory.flushed(backend.drain, _ATEXIT_DRAIN_S))
-        self.close()
-
-    def _begin_in_child(self) -> None:
-        # A lock of the parent may be held for ever here by a thread that does not exist; the
-        # parent's backend is kept so that no destructor of it runs in the child.
-        if self._backend is not None:
-            self._abandoned.append(self._backend)
-        self._backend = None
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
-
-
-def _drain_at_exit(process: "weakref.ref[PerProcess]") -> None:
-    alive = process()
-    if alive is not None:
-        alive.drain_at_exit()
+        super().__init__(settings, around=self.sinks.surroundings, close_around=self.sinks.close)

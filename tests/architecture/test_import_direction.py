@@ -25,7 +25,8 @@ MAY_IMPORT = {
     # The wiring of the use cases knows ports only; the composition root makes the adapters.
     "assembly": {*CORE, "operations", "usecases", "memory"},
     "composition": {*CORE, "operations", "usecases", "drivers", "adapters", "memory", "assembly"},
-    "client": {*CORE, "memory", "composition", "drivers"},
+    "per_process": {*CORE, "memory", "composition"},
+    "client": {*CORE, "usecases", "memory", "composition", "per_process", "drivers"},
     # The server for development speaks the wire, so it shares nothing with the client but rules.
     "embedded": {"domain", "settings"},
     "testing": {*CORE, "adapters"},
