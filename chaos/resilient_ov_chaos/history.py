@@ -103,6 +103,16 @@ class WireAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """The product is about to send messages; the attempt may outlive what is written down."""
+
+    kind: Literal["sending"] = "sending"
+    process: int
+    at_s: float
+    carried: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
     """The product tried to open a connection to the server's address."""
 
@@ -234,6 +244,7 @@ Record = (
     CallBegan
     | CallEnded
     | WireAttempt
+    | Sending
     | Connected
     | BreakerMoved
     | Stall

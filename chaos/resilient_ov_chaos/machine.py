@@ -6,7 +6,15 @@ the server's pulse. What was stored, shown or told is never excused by it.
 
 from typing import Final
 
-from resilient_ov_chaos.checkers import breakers, budgets, degrading, evidence, leaving, stalls
+from resilient_ov_chaos.checkers import (
+    breakers,
+    budgets,
+    degrading,
+    evidence,
+    leaving,
+    resources,
+    stalls,
+)
 from resilient_ov_chaos.history import Event, History, Loop, ProcessEvent, Pulse, Stall
 from resilient_ov_chaos.knobs import Knobs
 
@@ -22,9 +30,10 @@ TIMED: Final = frozenset(
         breakers.STATES,
         breakers.PROBES,
         breakers.QUIET,
+        resources.NAME,
     }
 )
-"""Checkers that judge by times."""
+"""Checkers that judge by times; ``close`` has a second."""
 SHARE: Final = 0.15
 """So much of a read's budget may next to nothing take; more is a busy machine."""
 

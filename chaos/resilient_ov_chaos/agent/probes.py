@@ -26,6 +26,7 @@ from resilient_ov_chaos.history import (
     Connected,
     Loop,
     Resources,
+    Sending,
     Stall,
     WireAttempt,
 )
@@ -46,7 +47,7 @@ def watch_wire(recorder: Recorder) -> None:
 
     @functools.wraps(send)
     def watched(server: Any, attempt: Attempt) -> Answer:
-        began_s = time.monotonic()
+        began_s = _tell_sending(recorder, attempt)
         try:
             answer = send(server, attempt)
         except BaseException as error:
@@ -57,7 +58,7 @@ def watch_wire(recorder: Recorder) -> None:
 
     @functools.wraps(send_async)
     async def watched_async(server: Any, attempt: Attempt) -> Answer:
-        began_s = time.monotonic()
+        began_s = _tell_sending(recorder, attempt)
         try:
             answer = await send_async(server, attempt)
         except BaseException as error:
@@ -68,6 +69,14 @@ def watch_wire(recorder: Recorder) -> None:
 
     sync_server.send = watched
     async_server.send = watched_async
+
+
+def _tell_sending(recorder: Recorder, attempt: Attempt) -> float:
+    """Return when the attempt began."""
+    began_s = time.monotonic()
+    if carried := _carried(attempt.command):
+        recorder.write(Sending(process=recorder.process, at_s=began_s, carried=carried))
+    return began_s
 
 
 def _tell_answer(recorder: Recorder, attempt: Attempt, began_s: float, answer: Answer) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from resilient_ov_chaos.checkers.owed import WRITES, accepted, owed
 from resilient_ov_chaos.checkers.pages import last_pages, total
-from resilient_ov_chaos.history import Event, History, ProcessEvent, WireAttempt
+from resilient_ov_chaos.history import Event, History, ProcessEvent, Sending, WireAttempt
 from resilient_ov_chaos.verdict import Finding, Run, Status
 
 NAME = "nothing_lost"
@@ -87,9 +87,10 @@ def _fresh(history: History, process: int) -> set[str]:
 
 def _in_doubt(history: History, process: int) -> set[str]:
     """Return what a process has sent without ever hearing that it arrived."""
-    sent = [each for each in history.of(WireAttempt) if each.process == process]
-    answered = {mark for each in sent if each.ok for mark in each.carried}
-    return {mark for each in sent for mark in each.carried} - answered
+    begun = [each.carried for each in history.of(Sending) if each.process == process]
+    ended = [each for each in history.of(WireAttempt) if each.process == process]
+    sent = {mark for carried in (*begun, *(each.carried for each in ended)) for mark in carried}
+    return sent - {mark for each in ended if each.ok for mark in each.carried}
 
 
 def _some(marks: list[str], most: int = 5) -> str:

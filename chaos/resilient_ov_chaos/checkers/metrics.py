@@ -16,6 +16,7 @@ from resilient_ov_chaos.history import (
     MetricsPage,
     Operation,
     Result,
+    Sending,
     WireAttempt,
 )
 from resilient_ov_chaos.marks import is_seed
@@ -57,12 +58,15 @@ def _of_process(history: History, page: MetricsPage) -> list[str]:
         empty = sum(e.call is call and e.result is Result.EMPTY for e in mine)
         told = sum(total(samples, _CALLS, call=call.value, outcome=each) for each in _NOTHING)
         seen.append((f"{call} without memory", told, empty))
-    attempts = sum(
-        each.process == page.process
+    attempts = [
+        each.ended_s
         for each in history.of(WireAttempt)
-        if each.outcome != "no_slot"
-    )
-    seen.append(("attempts", total(samples, "openviking_attempts_total"), attempts))
+        if each.process == page.process and each.outcome != "no_slot"
+    ]
+    told = total(samples, "openviking_attempts_total")
+    # What ended about when the page was made may be on it or not.
+    least = sum(ended_s < page.at_s - _ABOUT_S for ended_s in attempts)
+    seen.append(("attempts", told, min(max(told, least), len(attempts))))
     moves = sum(each.process == page.process for each in history.of(BreakerMoved))
     seen.append(("breaker moves", total(samples, "openviking_breaker_transitions_total"), moves))
     return [
@@ -85,7 +89,8 @@ def _of_all(run: Run) -> list[str]:
     told = _sum(pages, "stored") + _sum(pages, "reconciled")
     told_twice = _sum(pages, "duplicated")
     ended = gone(run.history)
-    least = len(there - _untold(run.history, ended, set(pages)))
+    made_s = {page.process: page.at_s for page in run.history.of(MetricsPage)}
+    least = len(there - _untold(run.history, ended, made_s))
     problems: list[str] = []
     if not least <= told <= len(there):
         problems.append(
@@ -109,11 +114,18 @@ def _commit_unanswered(history: History) -> bool:
     return any(each.operation == _COMMIT and not each.ok for each in history.of(WireAttempt))
 
 
-def _untold(history: History, ended: Collection[int], shown: Collection[int]) -> set[str]:
-    """Return the marks that a process which is gone could not count."""
-    sent = [each for each in history.of(WireAttempt) if each.process in ended]
-    answered = {m for each in sent if each.ok and each.process in shown for m in each.carried}
-    return {mark for each in sent for mark in each.carried} - answered
+def _untold(history: History, ended: Collection[int], made_s: Mapping[int, float]) -> set[str]:
+    """Return the marks that a process which is gone could not count on its page."""
+    attempts = [each for each in history.of(WireAttempt) if each.process in ended]
+    begun = [each.carried for each in history.of(Sending) if each.process in ended]
+    answered = {
+        mark
+        for each in attempts
+        if each.ok and each.ended_s < made_s.get(each.process, 0.0) - _ABOUT_S
+        for mark in each.carried
+    }
+    sent = (*begun, *(each.carried for each in attempts))
+    return {mark for carried in sent for mark in carried} - answered
 
 
 def _given_up(pages: Mapping[int, Mapping[str, float]]) -> float:
@@ -139,6 +151,7 @@ def _called(operation: Operation) -> Call:
     return operation.call
 
 
+_ABOUT_S = 0.5
 _CALLS = "openviking_calls_total"
 _COMMIT = "session.commit"
 _DROPPED = "openviking_messages_dropped_total"

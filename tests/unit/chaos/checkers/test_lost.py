@@ -1,4 +1,4 @@
-from resilient_ov_chaos.history import Call, Event, Result
+from resilient_ov_chaos.history import Call, Event, Result, Sending
 from resilient_ov_chaos.verdict import Status
 from tests.unit.chaos.story import Story, msg
 
@@ -76,6 +76,12 @@ def test_what_was_in_doubt_at_a_shutdown_stays_in_doubt_and_is_not_counted() -> 
     assert story.status(LOST) is Status.GREEN
     story.wire(7.0, process=1, group="append", carried=(msg(1),))
     assert story.status(LOST) is Status.RED, "it was answered, so nothing is in doubt"
+
+
+def test_what_was_being_sent_when_a_process_ended_is_in_doubt_too() -> None:
+    story = left(msg(1)).ended(1, Event.EXITED, 15.0)
+    assert story.status(LOST) is Status.RED
+    assert story.add(Sending(process=1, at_s=12.0, carried=(msg(1),))).status(LOST) is Status.GREEN
 
 
 def test_a_process_that_drained_after_all_owes_everything() -> None:

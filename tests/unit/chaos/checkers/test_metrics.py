@@ -45,6 +45,19 @@ def test_an_attempt_that_never_began_is_not_one() -> None:
     assert story.metrics(calls("search", "ok", 1)).status(AGREE) is Status.GREEN
 
 
+def test_an_attempt_that_ended_about_when_the_page_was_made_may_be_on_it_or_not() -> None:
+    for ended_s, told, status in (
+        (39.8, 0, Status.GREEN),
+        (39.8, 1, Status.GREEN),
+        (40.2, 0, Status.GREEN),
+        (39.0, 0, Status.RED),
+        (39.8, 2, Status.RED),
+    ):
+        story = Story().wire(ended_s - 0.01)
+        page = {'openviking_attempts_total{operation="search"}': float(told)}
+        assert story.metrics(page).status(AGREE) is status
+
+
 def test_a_hand_over_from_a_thread_is_counted_as_an_add() -> None:
     story = Story().call(Call.ADD_NOWAIT, 5.0).call(Call.ADD_NOWAIT, 6.0, colour=Colour.ASYNC)
     page = calls("add", "pending", 1) | calls("add_nowait", "pending", 1)
