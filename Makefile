@@ -16,7 +16,7 @@ TURNS ?= 1000000
 # Installs a second environment and runs most tests in it: a target of its own.
 LOWEST := tests/architecture/test_packaging.py::test_unit_and_contract_tests_pass_on_the_lowest_versions
 
-.PHONY: help demo test test-lowest chaos chaos-ci mutants bench bench-quick bench-cost bench-deadline simulate services leaks test-openviking test-deerflow lint format typecheck coverage clean
+.PHONY: help demo test test-lowest chaos chaos-ci mutants bench bench-quick bench-cost bench-deadline simulate services leaks dashboards grafana-live docs-images test-openviking test-deerflow lint format typecheck coverage clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | column -t -s '|'
@@ -86,6 +86,12 @@ test-openviking: $(READY) ## against a real server: VENV=<environment with openv
 test-deerflow: $(READY) ## in a real DeerFlow: PYTHON=<its interpreter>; installs our wheel there
 	$(BIN)/python -m pytest tests/external/test_deerflow.py -s --timeout=1800 \
 		--deerflow-python='$(PYTHON)' --shared='$(SHARED)' $(PYTEST_ARGS)
+
+dashboards: $(READY) ## make dashboards, rules and provisioning anew from their code
+	$(BIN)/python -m resilient_ov_grafana.generate
+
+grafana-live: $(READY) ## dashboards and alerts on a real Prometheus while things break; 3 minutes
+	$(BIN)/python -m pytest grafana/tests/test_live.py -s $(PYTEST_ARGS)
 
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check $(CHECKED)

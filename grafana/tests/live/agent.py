@@ -3,6 +3,7 @@
 Prints ``ready`` once it remembers; then the traffic goes on until its input ends.
 """
 
+import asyncio
 import json
 import os
 import sys
@@ -21,9 +22,9 @@ USER = "carol@live.example"
 FACT = "I prefer concise explanations of the weather."
 QUERY = "concise explanations"
 READERS = 2
-THINK_S = 0.1
+THINK_S = 0.15
 # Longer than an outage can hold within the smallest queue there is.
-LONG_TEXT = "words that fill the queue " * 600
+LONG_TEXT = "words that fill the queue " * 700
 
 
 def message(text: str, number: str) -> Any:
@@ -50,12 +51,17 @@ def write(manager: OpenVikingMemoryManager) -> None:
 
 
 def hand_over(manager: OpenVikingMemoryManager) -> None:
+    asyncio.run(compact(manager))
+
+
+async def compact(manager: OpenVikingMemoryManager) -> None:
+    """What is handed over on a loop comes never again, so a full queue gives it up."""
     number = 0
     while True:
         said = [message(f"{number} {LONG_TEXT}", f"c{number}")]
         manager.add_nowait(f"compacted-{number % 4}", said, user_id=USER)
         number += 1
-        time.sleep(2 * THINK_S)
+        await asyncio.sleep(THINK_S)
 
 
 def remember(manager: OpenVikingMemoryManager) -> None:

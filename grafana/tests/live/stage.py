@@ -43,14 +43,16 @@ CALM, OUTAGE, HEALED, RESETS, NO_KEY, FULL_DISK, SWITCHED = (
 )
 LENGTHS = {
     CALM: 15.0,
-    OUTAGE: 20.0,
-    HEALED: 20.0,
+    OUTAGE: 16.0,
+    HEALED: 18.0,
     RESETS: 8.0,
     NO_KEY: 8.0,
     FULL_DISK: 8.0,
     SWITCHED: 6.0,
 }
-REST_S = 6.0
+REST_S = 5.0
+# The age of what waits is told by the sweeper, which begins within this time.
+SWEEPER_S = 32.0
 
 
 @dataclass
@@ -83,11 +85,13 @@ class Run:
     notices: list[Notice] = field(default_factory=list)
     ended_s: float = 0.0
     starved_s: float = 0.0
+    kept: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    client: httpx.Client = field(
+        default_factory=lambda: httpx.Client(timeout=30.0, trust_env=False)
+    )
 
     def ask(self, path: str, **params: Any) -> Any:
-        answer = httpx.get(
-            f"{self.prometheus}/api/v1/{path}", params=params, timeout=30.0, trust_env=False
-        )
+        answer = self.client.get(f"{self.prometheus}/api/v1/{path}", params=params)
         body = answer.json()
         if body["status"] != "success":
             raise AssertionError(f"{params}: {body.get('error')}")
@@ -95,9 +99,10 @@ class Run:
 
     def over_time(self, expr: str) -> list[dict[str, Any]]:
         """A query over the whole run, a value a second."""
-        asked = {"query": expr, "start": self.began_s, "end": self.ended_s, "step": 1}
-        result: list[dict[str, Any]] = self.ask("query_range", **asked)["result"]
-        return result
+        if expr not in self.kept:
+            asked = {"query": expr, "start": self.began_s, "end": self.ended_s, "step": 1}
+            self.kept[expr] = self.ask("query_range", **asked)["result"]
+        return self.kept[expr]
 
     def first(self, name: str, status: str, after_s: float) -> float | None:
         """Seconds from a moment to the first notice of an alert."""
@@ -132,6 +137,7 @@ def stage(folder: Path, say: Callable[[str], None] = print) -> Iterator[Run]:
         if agent.process.stdout is None or agent.process.stdout.readline() != b"ready\n":
             raise RuntimeError((folder / "agent.log").read_text()[-2000:])
         live(run, link, agent, key_file, folder / "storage", say)
+        held.callback(run.client.close)
         yield run
 
 
@@ -147,6 +153,7 @@ def live(
             time.sleep(LENGTHS[name])
         run.phases[name] = (began_s, time.time())
 
+    time.sleep(SWEEPER_S - LENGTHS[CALM])
     phase(CALM)
     with lateness() as late:
         phase(OUTAGE, link.toxic(Timeout()))
