@@ -5,6 +5,7 @@ by listing, so one that nobody knows is found too.
 """
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -22,7 +23,12 @@ from resilient_ov_chaos.ledger import Ledger, Shelf
 from resilient_ov_chaos.marks import marks_in
 
 _PAGE: Final = 500
+_PAUSES_S: Final = (0.2, 0.5, 1.0, 2.0)
 _TIMEOUT_S: Final = 30.0
+
+
+class LedgerError(OSError):
+    """The server does not let its administrator read what it holds."""
 
 
 class LedgerReader:
@@ -122,8 +128,15 @@ class LedgerReader:
             "X-OpenViking-Account": self._account,
             "X-OpenViking-User": openviking_user(owner),
         }
-        answer = self._http.get(path, params=dict(query), headers=headers)
-        if answer.status_code == 404:
-            return None
-        answer.raise_for_status()
-        return answer.json()["result"]
+        pauses_s = iter(_PAUSES_S)
+        while True:
+            answer = self._http.get(path, params=dict(query), headers=headers)
+            if answer.status_code == 404:
+                return None
+            if answer.is_success:
+                return answer.json()["result"]
+            # OpenViking 0.5.2 answers 400 while it rewrites a session's file.
+            pause_s = next(pauses_s, None)
+            if pause_s is None:
+                raise LedgerError(f"the server answered {answer.status_code} to the referee")
+            time.sleep(pause_s)

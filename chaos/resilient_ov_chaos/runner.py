@@ -12,6 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Protocol
 
+import httpx
+
 from resilient_ov_chaos.client_process import ClientError
 from resilient_ov_chaos.faults.fault import Fault
 from resilient_ov_chaos.knobs import Knobs
@@ -100,7 +102,7 @@ def run(wanted: Wanted, watcher: Watcher) -> Outcome:
 def _play(stage: Suite, fault: Fault) -> Played | Skipped | Aborted:
     try:
         return stage.play(fault)
-    except (ClientError, ToxiproxyError, OSError) as error:
+    except (ClientError, ToxiproxyError, OSError, httpx.TransportError) as error:
         return Aborted(fault=fault, reason=f"{type(error).__name__}: {error}")
 
 
