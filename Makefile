@@ -8,15 +8,15 @@ VENV_DIR ?= .venv
 INTERPRETER ?= $(shell scripts/interpreters | head -n 1)
 BIN := $(VENV_DIR)/bin
 READY := $(VENV_DIR)/.ready
-CODE := resilient_ov manager observability chaos
-CHECKED := $(CODE) tests
+CODE := resilient_ov manager observability chaos grafana
+CHECKED := $(CODE) tests examples
 # Documents and recordings that live beside the repository; only the external suites read them.
 SHARED ?= ../shared
 TURNS ?= 1000000
 # Installs a second environment and runs most tests in it: a target of its own.
 LOWEST := tests/architecture/test_packaging.py::test_unit_and_contract_tests_pass_on_the_lowest_versions
 
-.PHONY: help demo test test-lowest chaos chaos-ci mutants bench bench-quick bench-cost bench-deadline simulate services leaks dashboards grafana-live docs-images test-openviking test-deerflow lint format typecheck coverage clean
+.PHONY: help demo docs test test-lowest chaos chaos-ci mutants bench bench-quick bench-cost bench-deadline simulate services leaks dashboards grafana-live docs-images test-openviking test-deerflow lint format typecheck coverage clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | column -t -s '|'
@@ -75,6 +75,10 @@ simulate: $(READY) ## simulated turns with faults, TURNS of them; a failing stor
 services: ## install what tests need from Debian and Go, and name what could not be had
 	@scripts/services
 
+docs: $(READY) ## the documentation as a site in build/site; fails on a broken link
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/zensical build --clean --strict
+
 leaks: $(READY) ## 10 000 random worlds on profile namespace; `make test` plays 60 (LEAK_EXAMPLES)
 	LEAK_EXAMPLES=$${LEAK_EXAMPLES:-10000} $(BIN)/python -m pytest -s \
 		tests/integration/test_namespace_leaks.py $(PYTEST_ARGS)
@@ -92,6 +96,9 @@ dashboards: $(READY) ## make dashboards, rules and provisioning anew from their 
 
 grafana-live: $(READY) ## dashboards and alerts on a real Prometheus while things break; 3 minutes
 	$(BIN)/python -m pytest grafana/tests/test_live.py -s $(PYTEST_ARGS)
+
+docs-images: $(READY) ## draw the dashboards of the README from a live run (matplotlib, not Grafana)
+	$(BIN)/python -m grafana.tests.live.pictures docs/images
 
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check $(CHECKED)
