@@ -5,7 +5,7 @@ the clock of absence again.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from resilient_ov import events
 from resilient_ov.domain.exchange import Failure
@@ -78,14 +78,16 @@ class Settler:
         earliest_s = may_look_s(doubt, owner=visit.owner, settle_s=self._settle_s)
         if self._clock.monotonic_s() < earliest_s:
             return Held(until_s=earliest_s)
+        # Written down before asking: a look that ends with the time of its call could not be.
+        yield from self._remember(visit, unanswered(doubt, owner=visit.owner))
         try:
             look = yield from self._looks.take(reader, visit.watermark.session_id, doubt)
         except SliceOverError:
+            visit.watermark = replace(visit.watermark, in_doubt=doubt)
             return Held(until_s=self._clock.monotonic_s())
         except NotAnsweredError as stopped:
             self._looks.forget(visit.watermark.session_id)
             self._deferred()
-            yield from self._remember(visit, unanswered(doubt, owner=visit.owner))
             return Held(until_s=self._clock.monotonic_s(), cause=stopped.result)
         except UnreadableError:
             self._looks.forget(visit.watermark.session_id)
@@ -159,8 +161,12 @@ class Settler:
         return None
 
     def _remember(self, visit: Visit, read_back: ReadBack) -> Flow[None]:
-        visit.watermark = visit.watermark.looked(read_back)
-        yield from visit.save()
+        """Save the read-back, unless a look that never counted is all there would be to save."""
+        doubt = visit.watermark.in_doubt
+        begun = doubt is not None and doubt.read_back is not None
+        if begun or read_back != ReadBack(owner=read_back.owner):
+            visit.watermark = visit.watermark.looked(read_back)
+            yield from visit.save()
 
     def _tell_findings(self, visit: Visit, doubt: InDoubt, look: Look) -> None:
         found = findings(look, doubt, visit.watermark.submitted)

@@ -83,6 +83,8 @@ class ModelServer:
         self.down = False
         self.stopped = False
         self._at_continue: list[Callable[[], None]] = []
+        self._to_hold: dict[str, list[Callable[[], None]]] = {}
+        self._seen: Counter[type] = Counter()
         self.met: Counter[str] = Counter()
         self.met_by: dict[str, set[str]] = {}
         self.requests = 0
@@ -109,6 +111,18 @@ class ModelServer:
 
     def restart(self) -> None:
         self.down = False
+
+    # -- for scenes ------------------------------------------------------------------------
+
+    def hold_next(self, session_id: str) -> list[Callable[[], None]]:
+        """Hold the next batch of a session; its connection breaks, and it lands when the one
+        entry that then appears in the list is called.
+        """
+        return self._to_hold.setdefault(session_id, [])
+
+    def count(self, kind: type) -> int:
+        """Return how many requests of a kind have reached the server."""
+        return self._seen[kind]
 
     # -- a request -------------------------------------------------------------------------
 
@@ -150,6 +164,12 @@ class ModelServer:
         if self.down:
             met("refused")
             fail(FailureKind.CONNECT, Evidence.NOT_SENT, 0.001)
+            return
+        self._seen[type(command)] += 1
+        if isinstance(command, AddMessages) and session in self._to_hold:
+            held = self._to_hold.pop(session)
+            held.append(lambda: self._apply_unless_dead(command, epoch))
+            fail(FailureKind.RESET, Evidence.UNKNOWN, 0.01)
             return
         if self.stopped:
             met("stopped")

@@ -17,6 +17,7 @@ from resilient_ov.settings import SessionSettings, WatermarkSettings
 from resilient_ov.testing.memory_store import MemoryPlace
 from tests.simulation.model_server import CALM, Faults, ModelServer
 from tests.simulation.process import SETTINGS, Process
+from tests.simulation.scenes import SCENES
 from tests.simulation.world import Cancelled, Task, World
 
 ADD_S = SETTINGS.budgets.add_s
@@ -114,7 +115,7 @@ class Story:
         self.world.run(lambda: self.turns >= goal, limit_s=turns * 60.0)
         self._heal()
         self._judge()
-        self._judge_promptness()
+        self._play_scenes()
 
     def _next_turn(self, thread: Thread) -> None:
         def begin() -> None:
@@ -359,17 +360,14 @@ class Story:
         if worst_s > 0.01:
             raise self._broken(f"a call returned {worst_s:.3f} s after its budget")
 
-    def _judge_promptness(self) -> None:
-        """What a healthy, idle process is handed goes out at once: no wake-up may get lost."""
+    def _play_scenes(self) -> None:
+        """What chance meets too seldom, made with certainty."""
         self.world.run(lambda: False, limit_s=120.0)
-        for number, process in enumerate(self.processes):
-            fresh = Thread(
-                who=Who(user_id="prompt", thread_id=f"prompt-{self.seed}-{number}"), place=0
-            )
-            self._say(fresh, "human")
-            process.add_nowait(fresh.who, fresh.shown)
-            if not self.world.run(lambda f=fresh: f.session in self.server.sessions, limit_s=5.0):
-                raise self._broken("a hand-over to an idle, healthy process waited for 5 s")
+        process = self.processes[self.seed % len(self.processes)]
+        for scene in SCENES:
+            wrong = scene(self.world, self.server, process, str(self.seed))
+            if wrong is not None:
+                raise self._broken(wrong)
 
     def _judge_thread(self, thread: Thread) -> None:
         user, session = thread.session
