@@ -21,6 +21,14 @@ from grafana_foundation_sdk.models import dashboard as shapes
 
 DATASOURCE: Final = shapes.DataSourceRef(type_val="prometheus", uid="${datasource}")
 GREEN, YELLOW, RED, BLUE, GREY = "green", "yellow", "red", "blue", "#8e8e8e"
+MEANING: Final = {
+    "ok|stored|completed|accepted|served": GREEN,
+    "empty|skipped|stale|withheld|reconciled|present|absent": BLUE,
+    "pending|unknown|deferred|cancelled|expired|rate_limited|refused": YELLOW,
+    "degraded_.+|dropped|duplicated|failed|error|gave_up|unknowable|auth|auth_hold|connect|tls"
+    "|timeout|reset|protocol|server_error|client_error|unavailable|deadline": RED,
+}
+"""Names of parts of a whole -> colour; several of one colour get its shades."""
 Builder = timeseries.Panel | stat.Panel | statetimeline.Panel
 
 
@@ -119,6 +127,11 @@ class Lines(Panel):
         if self.limits is not None:
             style = common.GraphThresholdsStyleMode.DASHED
             panel.thresholds_style(parts.GraphThresholdsStyleConfig().mode(style))
+        for names, color in MEANING.items() if self.stacked else ():
+            shades = {"mode": "shades", "fixedColor": color}
+            panel.override_by_regexp(
+                f"/^({names})$/", [shapes.DynamicConfigValue(id_val="color", value=shades)]
+            )
         dressed: timeseries.Panel = self.dressed(panel)
         return dressed
 

@@ -32,9 +32,11 @@ def filled(expr: str) -> str:
     return plain(expr, interval="5s", shown="170s", job=JOB)
 
 
-def told(value: float, unit: str) -> str:
+def told(value: float, unit: str, decimals: int | None = None) -> str:
     if math.isnan(value):
         return "-"
+    if decimals is not None and unit == "short":
+        return f"{value:.{decimals}f}"
     match unit:
         case "percentunit":
             return f"{value:.1%}"
@@ -89,7 +91,9 @@ def draw_figure(axes: Any, run: Run, panel: dict[str, Any]) -> None:
     if found:
         name, _, values = found[0]
         last = [value for value in values if not math.isnan(value)][-1]
-        text = name_of(panel, last) or told(last, unit)
+        text = name_of(panel, last) or told(
+            last, unit, panel["fieldConfig"]["defaults"].get("decimals")
+        )
         color = color_at(panel, last)
         if name != "value":
             text = f"{name}\n{text}"
@@ -125,13 +129,15 @@ def draw_lines(axes: Any, run: Run, panel: dict[str, Any]) -> None:
     shown = sorted(moving or found[:1], key=lambda each: -max(v for v in each[2] if v == v))[:7]
     stacked = panel["fieldConfig"]["defaults"]["custom"].get("stacking", {}).get("mode") == "normal"
     base: dict[float, float] = {}
-    for color, (name, times, values) in zip(itertools.cycle(COLORS), shown, strict=False):
+    used: dict[str, int] = {}
+    for plain_color, (name, times, values) in zip(itertools.cycle(COLORS), shown, strict=False):
+        color = color_of(panel, name, plain_color, used)
         days = [at_s / 86400 for at_s in times]
         if stacked:
             low = [base.get(at_s, 0.0) for at_s in times]
             high = [b + (v if v == v else 0.0) for b, v in zip(low, values, strict=True)]
             base.update(zip(times, high, strict=True))
-            axes.fill_between(days, low, high, color=color, alpha=0.6, linewidth=0, label=name)
+            axes.fill_between(days, low, high, color=color, alpha=0.75, linewidth=0, label=name)
         else:
             axes.plot(days, values, color=color, linewidth=1.4, label=name)
     top = max([v for each in shown for v in each[2] if v == v and not math.isinf(v)], default=1.0)
@@ -161,6 +167,18 @@ def below(axes: Any, handles: Any) -> None:
         columnspacing=1.0,
         **told_below,
     )
+
+
+def color_of(panel: dict[str, Any], name: str, otherwise: str, used: dict[str, int]) -> Any:
+    """The colour that an override gives to a series, a shade further each time."""
+    for override in panel["fieldConfig"].get("overrides", []):
+        pattern = str(override["matcher"]["options"]).strip("/")
+        if re.search(pattern, name):
+            color = override["properties"][0]["value"]["fixedColor"]
+            used[color] = used.get(color, 0) + 1
+            share = 0.82 ** (used[color] - 1)
+            return tuple(share * part for part in mpl.colors.to_rgb(NAMED[color]))
+    return otherwise
 
 
 DRAW = {"stat": draw_figure, "state-timeline": draw_states, "timeseries": draw_lines}
