@@ -276,8 +276,22 @@ def _quiet_provider() -> Any:
             return self._inner.start_as_current_span(*arguments, **_without_exceptions(keywords))
 
     class QuietProvider(trace.TracerProvider):
-        def get_tracer(self, *arguments: Any, **keywords: Any) -> trace.Tracer:
-            return QuietTracer(trace.get_tracer(*arguments, **keywords))
+        def get_tracer(
+            self,
+            instrumenting_module_name: str,
+            instrumenting_library_version: str | None = None,
+            schema_url: str | None = None,
+            attributes: Any = None,
+        ) -> trace.Tracer:
+            # The function of this name takes a provider in the place of the schema.
+            return QuietTracer(
+                trace.get_tracer(
+                    instrumenting_module_name,
+                    instrumenting_library_version,
+                    schema_url=schema_url,
+                    attributes=attributes,
+                )
+            )
 
     return QuietProvider()
 

@@ -278,3 +278,10 @@ def test_without_opentelemetry_requests_pass_as_they_are(monkeypatch, colour):
     monkeypatch.setattr(http_spans, "_suppression", None)
     server = Server()
     assert send(server, request(), colour=colour, spans=False) is server.answer
+
+
+def test_the_instrumentation_may_name_its_schema_by_place(spans):
+    tracer = http_spans._quiet_provider().get_tracer("who", "1", "https://schema.example/1.0")
+    with tracer.start_as_current_span("GET /"):
+        pass
+    assert [span.name for span in spans.named("GET /")] == ["GET /"]
