@@ -80,7 +80,7 @@ def replace_file(target: Path, temporary: Path, data: bytes, *, durable: bool) -
         finally:
             os.close(descriptor)
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException:  # an interrupt too must leave no half file behind
         with suppress(OSError):
             os.unlink(temporary)
         raise

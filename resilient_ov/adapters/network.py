@@ -110,7 +110,7 @@ class SyncStream(_Stream, httpcore.NetworkStream):
                 wrapped = channel.wrap(self._tls.context(until_s), server_hostname)
                 steps = handshake_steps(wrapped, channel.in_time(until_s))
                 drive(channel, steps, until_s)
-        except BaseException:
+        except BaseException:  # cancelled too: a half-made connection belongs to nobody
             self._tls.handshake_failed()
             channel.close()
             raise
@@ -140,7 +140,7 @@ class SyncNetwork(_Network, httpcore.NetworkBackend):
                 except (OSError, TimeUp) as error:
                     channel.close()
                     failed = error
-                except BaseException:
+                except BaseException:  # cancelled too: nobody else closes it
                     channel.close()
                     raise
                 else:
@@ -188,7 +188,7 @@ class AsyncStream(_Stream, httpcore.AsyncNetworkStream):
                 wrapped = channel.wrap(await self._tls.context_async(until_s), server_hostname)
                 steps = handshake_steps(wrapped, channel.in_time(until_s))
                 await drive_async(channel, steps, until_s)
-        except BaseException:
+        except BaseException:  # cancelled too: a half-made connection belongs to nobody
             self._tls.handshake_failed()
             channel.close()
             raise
@@ -218,7 +218,7 @@ class AsyncNetwork(_Network, httpcore.AsyncNetworkBackend):
                 except (OSError, TimeUp) as error:
                     channel.close()
                     failed = error
-                except BaseException:
+                except BaseException:  # cancelled too: nobody else closes it
                     channel.close()
                     raise
                 else:

@@ -147,11 +147,6 @@ def server_id(base_url: str) -> str:
     return hashlib.sha256(escape_join(place, url.path.rstrip("/"))).hexdigest()[:32]
 
 
-def default_account_alias(account: str) -> str:
-    """How metrics and logs call an account whose operator chose no alias: `acct_` + 8 hex."""
-    return "acct_" + hashlib.sha256(escape_join(NAMESPACE, account)).hexdigest()[:8]
-
-
 def user_hash(hashed_user: str) -> str:
     """Label of a user for logs and traces: 12 hex, the head of an id made here."""
     return _label(hashed_user)

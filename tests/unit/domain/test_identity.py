@@ -10,7 +10,6 @@ from resilient_ov.domain.identity import (
     MAX_THREAD_ID_CHARS,
     MAX_USER_ID_CHARS,
     Scope,
-    default_account_alias,
     escape_join,
     namespace_user,
     openviking_user,
@@ -203,9 +202,3 @@ def test_labels_are_short_heads_of_hashed_ids():
     owner = scope("deerflow", "alice", None)
     assert user_hash(openviking_user(owner)) == "1dda69000a9a"
     assert session_hash(session_id(owner, "thread-1")) == "wovwqkh2gvt4"
-
-
-def test_default_account_alias_is_stable_and_hides_the_account():
-    alias = default_account_alias("deerflow")
-    assert re.fullmatch(r"acct_[0-9a-f]{8}", alias)
-    assert alias == default_account_alias("deerflow") != default_account_alias("deerflow2")
