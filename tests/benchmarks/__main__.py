@@ -25,6 +25,7 @@ GATES = (
     "fork",
     "deadline",
     "recovery",
+    "faulty_writes",
 )
 _ROOT = Path(__file__).parents[2]
 
