@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from resilient_ov_chaos.checkers.breakers import OpenPeriod, open_periods
+from resilient_ov_chaos.checkers.budgets import SLACK_S, budget_s
 from resilient_ov_chaos.expectation import Reads
 from resilient_ov_chaos.history import Call, Delivered, History, Operation
 from resilient_ov_chaos.verdict import GATEWAY, Finding, Run, Status
@@ -34,7 +35,7 @@ def degrade(run: Run) -> Iterator[Finding]:
             continue
         served = sum(each.status == "ok" for each in inside)
         empty = [each for each in inside if each.status == "failed"]
-        problems = [*_wrongly_served(run, inside), *_slow_to_degrade(run, empty, on_s)]
+        problems = [*_wrongly_served(run, inside), *_slow_to_degrade(run, inside, on_s)]
         slow = _slow(run, inside, on_s)
         problems += slow
         yield Finding(
@@ -104,11 +105,15 @@ def _wrongly_served(run: Run, inside: Sequence[Operation]) -> Iterator[str]:
             yield f"{len(late)} reads were served in the middle of it"
 
 
-def _slow_to_degrade(run: Run, empty: Sequence[Operation], on_s: float) -> Iterator[str]:
+def _slow_to_degrade(run: Run, inside: Sequence[Operation], on_s: float) -> Iterator[str]:
     if run.expectation.degrade_within is None:
         return
-    limit_s = run.expectation.degrade_within.seconds(run.knobs)
-    first_s = min((_end_s(each) for each in empty), default=float("inf")) - on_s
+    # Nothing degrades before somebody calls, and then it may take that call's budget.
+    called = inside[0]
+    called_s = called.began_s - on_s + budget_s(run.knobs, called) + SLACK_S
+    limit_s = max(run.expectation.degrade_within.seconds(run.knobs), called_s)
+    empty = (_end_s(each) for each in inside if each.status == "failed")
+    first_s = min(empty, default=float("inf")) - on_s
     if first_s - _noise_s(run, on_s, on_s + limit_s) > limit_s:
         yield f"the first turn without memory after {first_s:.2f} s, {limit_s:.2f} s are expected"
 

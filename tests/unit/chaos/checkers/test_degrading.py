@@ -49,14 +49,19 @@ def test_reads_that_were_under_way_may_still_be_served() -> None:
 
 
 def test_a_first_turn_without_memory_that_comes_late_is_red() -> None:
-    assert without(lost(), 13.0).status(DEGRADE, READ) is Status.RED
+    assert without(lost().call(READ, 10.05), 13.0).status(DEGRADE, READ) is Status.RED
     assert lost().call(READ, 10.1).status(DEGRADE, READ) is Status.RED
 
 
 def test_what_the_machine_took_from_the_time_to_degrade_is_taken_off() -> None:
-    story = without(lost(), 11.3)
+    story = without(lost().call(READ, 10.05), 11.3)
     assert story.status(DEGRADE, READ) is Status.RED
     assert story.stall(10.9, 0.5, Loop.CONTROL).status(DEGRADE, READ) is Status.GREEN
+
+
+def test_nothing_degrades_before_somebody_calls() -> None:
+    assert without(lost(), 14.0, took_s=0.8).status(DEGRADE, READ) is Status.GREEN
+    assert without(lost(), 14.0, took_s=1.0).status(DEGRADE, READ) is Status.RED
 
 
 def test_some_reads_must_be_served_where_some_are_expected() -> None:

@@ -96,6 +96,12 @@ def test_a_process_that_left_in_doubt_must_tell_what_was_answered() -> None:
         assert story.status(AGREE) is status
 
 
+def test_what_a_late_save_recorded_need_not_be_told_but_nothing_may_be_invented() -> None:
+    late = {'openviking_state_errors_total{reason="unwritable"}': 1.0}
+    for count, status in ((1, Status.GREEN), (3, Status.RED)):
+        assert stored(messages(stored=count) | late).status(AGREE) is status
+
+
 def test_what_is_given_up_is_missing_and_the_other_way_round() -> None:
     dropped = {'openviking_messages_dropped_total{reason="queue_full"}': 1.0}
     assert stored(messages(stored=2) | dropped).status(AGREE) is Status.RED
