@@ -26,6 +26,7 @@ GATES = (
     "deadline",
     "recovery",
     "faulty_writes",
+    "killed_writes",
 )
 _ROOT = Path(__file__).parents[2]
 

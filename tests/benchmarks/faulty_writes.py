@@ -1,4 +1,4 @@
-"""Gate: nine thousand writes through the real transport, each struck by one fault at one request.
+"""Gate: ten thousand writes through the real transport, each struck by one fault at one request.
 
 Run `python -m tests.benchmarks.faulty_writes`; exits 1 when a message was lost or stored twice, or
 a cell of (fault, request) was struck less than a hundred times. Half of the writes go through `add`

@@ -29,6 +29,8 @@ FAULTS: dict[str, dict[str, Any]] = {
     "closed, after the effect": {"do": "apply_then_drop"},
     "answer cut, after the effect": {"do": "apply_then_truncate"},
     "answer after the deadline": {"do": "apply_then_delay", "seconds": _TOO_LATE_S},
+    # It lands a quarter of a second after the connection was closed, half the settle time.
+    "lands late": {"do": "apply_late", "seconds": 0.25},
     "dripped beyond the deadline": {"do": "drip", "every_s": 0.2, "size": 8},
     "hang": {"do": "hang"},
     "HTML with status 200": {"do": "status", "code": 200, "html": True},
