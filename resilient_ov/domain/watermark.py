@@ -139,10 +139,12 @@ class Watermark:
         """Record that the batch in doubt was answered with success.
 
         A live count above what we can explain leaves a look owed: somebody else wrote, or a
-        batch of ours landed twice.
+        batch of ours landed twice. One below it tells of a commit that we did not hear of: from
+        then on nobody here knows where a batch begins, until an archive is named again.
         """
         doubt = self._doubt()
-        explained = live <= (self.server_live if self.server_live is not None else live) + added
+        expected = None if self.server_live is None else self.server_live + added
+        explained = expected is None or live <= expected
         owed = (
             None
             if explained
@@ -151,7 +153,7 @@ class Watermark:
         return replace(
             self._submit(doubt.digests, window, now_utc),
             server_total=(self.server_total or 0) + added,
-            server_live=live,
+            server_live=None if expected is None or live < expected else live,
             in_doubt=owed,
         )
 
@@ -219,16 +221,25 @@ class Watermark:
     def committed_all(
         self, *, task_id: str | None, archive: int | None, archive_uri: str | None
     ) -> "Watermark":
-        """Record an accepted or skipped commit."""
+        """Record an accepted commit, or one that was skipped because nothing was live.
+
+        A skipped one names no archive: if something should have been live, there is one that we
+        did not hear of.
+        """
+        known = archive is not None or self.server_live == 0
         return replace(
             self,
             committed=self.submitted,
             pending_commit_since=None,
-            server_live=0,
+            server_live=0 if known else None,
             last_commit_task_id=task_id or self.last_commit_task_id,
             last_archive_uri=archive_uri or self.last_archive_uri,
             newest_archive=self.newest_archive if archive is None else archive,
         )
+
+    def commit_unheard(self) -> "Watermark":
+        """Record that a commit may have moved the live messages into an archive."""
+        return replace(self, server_live=None)
 
     def commit_given_up(self) -> "Watermark":
         """Stop asking for a commit that the server will not take."""

@@ -79,6 +79,8 @@ class Committing:
             return None
         if isinstance(result, Failure):
             unknown = result.evidence is Evidence.UNKNOWN
+            if unknown:
+                visit.watermark = visit.watermark.commit_unheard()
             self._committed(events.CommitStatus.UNKNOWN if unknown else events.CommitStatus.FAILED)
         if isinstance(result, Success):
             raise StoppedError(DeliveryStatus.FAILED)

@@ -30,7 +30,7 @@ from resilient_ov.usecases.persistence import Persistence
 from resilient_ov.usecases.reader import SessionReader
 from resilient_ov.usecases.sending import Sending
 from resilient_ov.usecases.settle import Held, Settler
-from resilient_ov.usecases.steps import Flow, WorkLateError, compute
+from resilient_ov.usecases.steps import Flow, NoTimeError, WorkLateError, compute
 from resilient_ov.usecases.visit import Target, Visit
 
 # A page that is asked for with less time left would only be cut off.
@@ -113,6 +113,8 @@ class Deliver:
                 )
             except StoppedError as stopped:
                 return (yield from self._ended(visit, work, stopped))
+            except NoTimeError:
+                return self._delivery(visit, work, StoppedError(DeliveryStatus.NO_STATE))
             except (StateUnwritableError, WorkLateError):
                 self._persistence.failed()
                 return self._delivery(visit, work, StoppedError(DeliveryStatus.NO_STATE))

@@ -56,6 +56,10 @@ class WorkLateError(Exception):
     """Blocking work found no worker or did not end inside the deadline."""
 
 
+class NoTimeError(WorkLateError):
+    """The call was over before its work had a fair chance: that says nothing about the disk."""
+
+
 class JobSource(Protocol):
     """Something with work to do now and then: the writer, the sweeper, timers."""
 

@@ -6,14 +6,19 @@ next visit finds out again (an intent whose answer was not saved is settled by r
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from resilient_ov.domain.exchange import Identity
-from resilient_ov.domain.ports import Clock, Dice, Loaded, SessionUnit
+from resilient_ov.domain.ports import Clock, Dice, Loaded, SessionUnit, StateUnwritableError
 from resilient_ov.domain.watermark import Watermark
-from resilient_ov.usecases.steps import Flow, wait, work
+from resilient_ov.usecases.steps import Flow, NoTimeError, WorkLateError, wait, work
 
 _FIRST_POLL_S = 0.002
 _LONGEST_POLL_S = 0.05
+_FAIR_S = 0.25
+"""Work that had this long and is not done speaks of the disk."""
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +65,13 @@ class Visit:
         Polling, so that no worker is blocked by a waiting caller.
 
         Raises:
-            StateUnwritableError, NewerStateError, WorkLateError: nothing is held then.
+            StateUnwritableError, NewerStateError, WorkLateError: nothing is held then;
+                NoTimeError when hardly any time was left for it.
         """
         give_up_s = min(self.deadline_s, self._clock.monotonic_s() + patience_s)
         poll_s = _FIRST_POLL_S
         while True:
-            loaded, self.owner = yield from work(self._open, self.deadline_s)
+            loaded, self.owner = yield from self._on_disk(self._open)
             if loaded is not None:
                 self.watermark = self._saved = loaded.watermark or self.watermark
                 return loaded
@@ -75,6 +81,13 @@ class Visit:
             yield from wait(min(left_s, poll_s * (0.5 + self._dice.fraction())))
             poll_s = min(_LONGEST_POLL_S, poll_s * 2)
 
+    def _on_disk(self, run: Callable[[], R]) -> Flow[R]:
+        in_time = self._clock.monotonic_s() <= self.deadline_s - _FAIR_S
+        try:
+            return (yield from work(run, self.deadline_s))
+        except WorkLateError as late:
+            raise late if in_time else NoTimeError from late
+
     def _open(self) -> tuple[Loaded | None, str]:
         return self._unit.open(), self._find_owner()
 
@@ -83,21 +96,35 @@ class Visit:
 
         Raises:
             StateUnwritableError: the old state stands.
-            WorkLateError: the disk did not answer in time; either state may stand.
+            WorkLateError: the disk did not answer in time; either state may stand. NoTimeError
+                when hardly any time was left for it.
         """
         if self._saved is None:
             return  # never opened
         watermark = self.watermark
-        if watermark != self._saved:
-            yield from work(lambda: self._unit.save(watermark), self.deadline_s)
-            self._saved = watermark
         told, self._when_saved = self._when_saved, []
-        for tell in told:
-            tell()
+
+        def save() -> None:
+            # What it records is told by the work itself, which may end after its caller.
+            if watermark != self._saved:
+                self._unit.save(watermark)
+            for tell in told:
+                tell()
+
+        if watermark == self._saved:
+            save()
+            return
+        try:
+            yield from self._on_disk(save)
+        except StateUnwritableError:
+            self._when_saved = told
+            raise
+        self._saved = watermark
 
     def when_saved(self, tell: Callable[[], None]) -> None:
         """Tell something about the state in hand as soon as that is durable.
 
-        It is never told if saving fails: the next visit finds the same fact out, and tells it.
+        On the thread that saves, perhaps after the call. It is never told if saving fails: the
+        next visit finds the same fact out, and tells it.
         """
         self._when_saved.append(tell)

@@ -6,6 +6,7 @@ the gate like everybody else, so it is the probe that finds the server back.
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from resilient_ov import events
 from resilient_ov.domain.messages import conversation
@@ -26,6 +27,14 @@ _LOCKED_RETRY_S = 0.25
 _SWITCH_POLL_S = 1.0
 _PACED_AFTER_RECOVERY_S = 60.0
 _PACE_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What the last sweep saw in the whole place: unfinished sessions, the oldest since when."""
+
+    commits: int
+    since_s: float
 
 
 class Writer:
@@ -58,6 +67,7 @@ class Writer:
         self._started_s = float("-inf")
         self._in_doubt: dict[str, int] = {}
         self._told: tuple[int, int] = (0, 0)
+        self._place: _Place | None = None
         self._finishing = False
         self.closed = False
 
@@ -129,17 +139,8 @@ class Writer:
 
     def tell_place(self, *, commits: int, oldest_s: float) -> None:
         """Tell what waits in the whole place; called by the process that sweeps it."""
-        messages, _ = self.waiting_messages()
-        since_s = self._backlog.depth().oldest_since_s
-        own_s = 0.0 if since_s is None else self._clock.monotonic_s() - since_s
-        self._sink.emit(
-            events.PendingChanged(
-                writes=messages,
-                in_doubt=len(self._in_doubt),
-                commits=commits,
-                oldest_s=max(own_s, oldest_s),
-            )
-        )
+        self._place = _Place(commits, self._clock.monotonic_s() - oldest_s)
+        self._sink.emit(self._pending())
 
     # -- scheduling ------------------------------------------------------------------------
 
@@ -244,7 +245,18 @@ class Writer:
         now = self.waiting_messages()
         if now != self._told:
             self._told = now
-            self._sink.emit(events.PendingChanged(writes=now[0], in_doubt=len(self._in_doubt)))
+            self._sink.emit(self._pending())
+
+    def _pending(self) -> events.PendingChanged:
+        depth = self._backlog.depth()
+        own = events.PendingChanged(writes=depth.messages, in_doubt=len(self._in_doubt))
+        if self._place is None:
+            return own
+        now_s = self._clock.monotonic_s()
+        since_s = now_s if depth.oldest_since_s is None else depth.oldest_since_s
+        if self._place.commits:
+            since_s = min(since_s, self._place.since_s)
+        return replace(own, commits=self._place.commits, oldest_s=now_s - since_s)
 
 
 def read(hand_over: HandOver) -> Presentation:

@@ -117,7 +117,7 @@ def test_digest_is_submitted_once() -> None:
 def test_more_live_messages_than_ours_leave_a_look_owed(live: int, *, owed: bool) -> None:
     state = stored(COMPARED, "a", live=live)
     assert state.submitted == ("a",)
-    assert state.server_live == live
+    assert state.server_live == (live if live >= 3 else None)  # fewer: a commit was not heard of
     assert state.unfinished
     if not owed:
         assert state.in_doubt is None

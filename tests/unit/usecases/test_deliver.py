@@ -368,9 +368,10 @@ def test_a_batch_counts_as_stored_when_its_answer_is_on_record() -> None:
     bench = Bench()
     bench.add(thread(2))
 
-    def full_disk(command: object) -> None:
+    def full_disk(command: Command) -> Answer | None:
         if isinstance(command, AddMessages):
             bench.place.save_problem = "no_space"
+        return None
 
     bench.server.twists.append(full_disk)
     assert bench.add(thread(4)) == "pending"
@@ -380,3 +381,32 @@ def test_a_batch_counts_as_stored_when_its_answer_is_on_record() -> None:
     counted = [(e.result.value, e.count) for e in bench.told.of(events.MessagesCounted)]
     assert len(bench.stored) == 4
     assert sum(count for _, count in counted) == 4, counted
+
+
+def test_messages_of_a_commit_that_was_not_heard_of_are_no_duplicates() -> None:
+    bench = Bench()
+
+    def unheard(command: Command) -> Answer | None:
+        if isinstance(command, CommitSession):
+            bench.server.twists.clear()
+            bench.server.apply(command)
+            return Failure(kind=FailureKind.RESET, evidence=Evidence.UNKNOWN)
+        return None
+
+    bench.server.twists.append(unheard)
+    bench.add(thread(2))
+    bench.until(bench.process.assembly.writer.idle)
+
+    def lost_reply(command: Command) -> Answer | None:
+        if isinstance(command, AddMessages):
+            bench.server.twists.clear()
+            bench.server.apply(command)
+            return Failure(kind=FailureKind.RESET, evidence=Evidence.UNKNOWN)
+        return None
+
+    bench.server.twists.append(lost_reply)
+    bench.add(thread(4))
+    bench.until(bench.process.assembly.writer.idle)
+    assert len(bench.stored) == 4
+    counted = {e.result.value: e.count for e in bench.told.of(events.MessagesCounted)}
+    assert "duplicated" not in counted, counted

@@ -154,3 +154,32 @@ def test_after_the_drain_writes_are_refused_and_counted_and_reads_are_empty() ->
 
 def _unknown() -> Answer:
     return Failure(kind=FailureKind.RESET, evidence=Evidence.UNKNOWN, wire_s=0.01)
+
+
+def test_the_age_of_what_waits_is_told_on_under_traffic() -> None:
+    bench = Bench()
+    bench.let(60)  # this process sweeps its place
+    bench.server.crash()
+    bench.process.add_nowait(bench.who, thread(2))
+    bench.let(40)
+    bench.process.add_nowait(bench.who, thread(2, first=10))
+    bench.let(0.1)
+    last = bench.told.of(events.PendingChanged)[-1]
+    assert last.writes == 4
+    assert last.oldest_s >= 40
+    bench.server.restart()
+    bench.until(bench.process.assembly.writer.idle)
+    bench.let(10)
+    assert bench.told.of(events.PendingChanged)[-1].oldest_s == 0
+
+
+def test_a_server_that_does_not_answer_is_no_trouble_with_the_disk() -> None:
+    bench = Bench()
+    bench.add(thread(2))
+    bench.server.stop()
+    assert bench.add(thread(4)) == "pending"
+    bench.let(30)
+    bench.server.resume()
+    bench.until(bench.process.assembly.writer.idle)
+    assert bench.told.of(events.StateError) == []
+    assert len(bench.stored) == 4
