@@ -12,7 +12,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import blockbuster.blockbuster as guard
+import hypothesis
 import pytest
+
+# How fast the machine is just now is no property of the code: on a fresh checkout the first draw
+# alone makes a table of all characters, for seconds.
+hypothesis.settings.register_profile(
+    "steady", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("steady")
 
 STRICT = os.environ.get("STRICT", "") not in {"", "0"}
 NOT_RUN = pytest.StashKey[list[str]]()
