@@ -14,6 +14,7 @@ _CONSEQUENCES: Final = (
     "OpenVikingDeadlineOvershoot",
     "OpenVikingRetryAmplification",
     "OpenVikingWritesLate",
+    "OpenVikingCanaryLate",
 )
 """What an open breaker explains; nobody needs to hear of it twice."""
 
@@ -66,7 +67,10 @@ def prometheus(targets: Targets) -> dict[str, Any]:
         "rule_files": ["rules/*.yml"],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": ["alertmanager:9093"]}]}]},
         "scrape_configs": [
-            {"job_name": targets.job, "static_configs": [{"targets": ["agent:9464"]}]},
+            {
+                "job_name": targets.job,
+                "static_configs": [{"targets": ["agent:9464", "probe:9464"]}],
+            },
             {"job_name": "openviking", "static_configs": [{"targets": ["server:1933"]}]},
         ],
     }

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms"))
+CANARY_LATE_S: Final = 600.0
+"""Two rounds of a probe that is looped every 300 s."""
 _REPOSITORY: Final = "https://github.com/resilient-ov/resilient-ov"
 
 

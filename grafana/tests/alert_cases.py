@@ -330,6 +330,42 @@ CASES = [
         "4m",
     ),
     Case(
+        "OpenVikingCanaryLate",
+        "rounds fail since it came round",
+        one("openviking_canary_last_success_timestamp_seconds", "60x40")
+        | one("openviking_canary_runs_total", "1+1x40", step="recall", outcome="failed"),
+        "17m",
+        GATEWAY,
+        "The canary of resilient-ov on gw:1 does not come round",
+        "It last came round 16m 0s ago. What is written is not stored, not extracted or not"
+        " found again, whatever /health says.",
+    ),
+    Case(
+        "OpenVikingCanaryLate",
+        "never since the probe began; promtool's clock begins in 1970, so never is before it",
+        one("openviking_canary_last_success_timestamp_seconds", "-2000000000x40")
+        | one("openviking_canary_runs_total", "0x12 1x28", step="write", outcome="failed"),
+        "20m",
+        GATEWAY,
+        "The canary of resilient-ov on gw:1 does not come round",
+        "It has not come round since the probe began. What is written is not stored, not"
+        " extracted or not found again, whatever /health says.",
+    ),
+    Case(
+        "OpenVikingCanaryLate",
+        "one round failed",
+        one("openviking_canary_last_success_timestamp_seconds", "0x12 720x30")
+        | one("openviking_canary_runs_total", "1x40", step="recall", outcome="ok"),
+        "13m",
+    ),
+    Case(
+        "OpenVikingCanaryLate",
+        "a gateway without a probe",
+        one("openviking_canary_last_success_timestamp_seconds", "0x40")
+        | one("openviking_canary_runs_total", "0x40", step="recall", outcome="ok"),
+        "30m",
+    ),
+    Case(
         "OpenVikingStateNotPersistent",
         "for a minute",
         one("openviking_state_persistent", "0x10"),

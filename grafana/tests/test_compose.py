@@ -1,13 +1,17 @@
 """The compose file and the provisioning: valid, pinned, healthchecked, and they fit together."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import yaml
+from typer.testing import CliRunner
 
 from grafana.tests.expressions import GRAFANA, SHIPPED
+from resilient_ov_manager.cli import app
+from resilient_ov_manager.commands import check_loop
 from resilient_ov_manager.host_config import parse_config
 
 CHAOS = GRAFANA.parent / "chaos"
@@ -75,6 +79,16 @@ def test_addresses_are_services_of_the_file() -> None:
     (source,) = read("grafana/provisioning/datasources/resilient-ov.yml")["datasources"]
     asked.append(source["url"].removeprefix("http://"))
     assert {address.partition(":")[0] for address in asked} <= SERVICES.keys()
+
+
+def test_the_probe_shows_its_metrics_where_prometheus_asks(monkeypatch) -> None:
+    asked = {}
+    monkeypatch.setattr(check_loop, "check_loop", lambda *words, **named: asked.update(named))
+    line = SERVICES["probe"]["command"][-1].partition("exec resilient-ov ")[2]
+    ended = CliRunner().invoke(app, shlex.split(line), catch_exceptions=False)
+    assert ended.exit_code == 0
+    assert asked == {"host": "0.0.0.0", "port": 9464}
+    assert f"probe:{asked['port']}" in (SHIPPED / "prometheus" / "prometheus.yml").read_text()
 
 
 def test_the_agents_configuration_is_accepted(monkeypatch) -> None:

@@ -63,7 +63,10 @@ class _Read:
 
 
 class ApiKeySource:
-    """Where the key comes from: `api_key_file` when set, else the variable `api_key_env` names.
+    """Where the key comes from.
+
+    `api_key_file` when set, else the variable `api_key_env` names, else the file that the variable
+    of that name with `_FILE` appended names, as container images have it.
 
     Nothing is read before `refresh`. Safe from any thread and after `fork`: no lock is held, the
     last complete read wins. `refresh` does I/O on a local file; on an event loop it belongs on a
@@ -78,16 +81,33 @@ class ApiKeySource:
         self._last: _Read | None = None
 
     @property
+    def path(self) -> Path | None:
+        """The file that holds the key; None = a variable holds it."""
+        named = self._environ.get(self._file_variable, "")
+        if self._file is not None or not named:
+            return self._file
+        return Path(named)
+
+    @property
     def origin(self) -> str:
         """Name of the file or variable, fit for an operator's eyes."""
-        if self._file is not None:
-            if self._file.is_absolute():
-                return f"file {self._file} (api_key_file)"
-            return "file named by api_key_file (relative, so not shown: it may be a key)"
-        if looks_like_variable(self._variable):
+        path = self.path
+        shown = looks_like_variable(self._variable)
+        if path is not None:
+            by = "api_key_file"
+            if self._file is None:
+                by = self._file_variable if shown else "the variable of api_key_env with _FILE"
+            if path.is_absolute():
+                return f"file {path} ({by})"
+            return f"file named by {by} (relative, so not shown: it may be a key)"
+        if shown:
             return f"environment variable {self._variable} (api_key_env)"
         # An operator who writes `api_key_env: $NAME` gets the key itself put there by the host.
         return "environment variable named by api_key_env (name not shown: it may be a key)"
+
+    @property
+    def _file_variable(self) -> str:
+        return f"{self._variable}_FILE"
 
     def current(self) -> ApiKey | None:
         """Return the key last read, without I/O; None when none is set and none is needed.
@@ -111,12 +131,14 @@ class ApiKeySource:
 
         """
         last = self._last
-        if self._file is None:
+        path = self.path
+        if path is None:
             found = _Read(self._from_environment(), None)
         else:
-            if last is not None and not force and _signature(self._file) == last.signature:
+            self._refuse_two_sources()
+            if last is not None and not force and _signature(path) == last.signature:
                 return False
-            found = _from_file(self._file, self.origin)
+            found = _from_file(path, self.origin)
         self._last = found
         return last is None or last.key != found.key
 
@@ -127,6 +149,12 @@ class ApiKeySource:
         if self._required:
             raise CredentialError(f"{self.origin}: not set. Set it to the key, or use api_key_file")
         return None
+
+    def _refuse_two_sources(self) -> None:
+        if self._file is None and self._variable in self._environ:
+            raise CredentialError(
+                f"{self.origin}: the variable without _FILE is set too. Unset one of the two"
+            )
 
     def __repr__(self) -> str:
         known = self._last is not None and self._last.key is not None

@@ -61,7 +61,8 @@ class AuthSettings(Section):
     api_key_env: Annotated[
         str,
         Knob(
-            "NAME of the environment variable that holds the key, never the key itself.",
+            "NAME of the environment variable that holds the key, never the key itself; or set"
+            " NAME_FILE to a file that holds it.",
             accepts="a variable name",
             key="api_key_env",
             private=True,

@@ -110,6 +110,20 @@ def test_a_key_file_is_named_with_its_age(check: Check, tmp_path: Path) -> None:
         assert f"{path} (api_key_file), written {told} ago" in checked.steps["key"]
 
 
+def test_a_key_file_that_a_variable_names_is_named_with_its_age(
+    check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "key"
+    path.write_text(f"{KEY}\n")
+    changed = time.time() - 7500
+    os.utime(path, (changed, changed))
+    monkeypatch.delenv("OPENVIKING_API_KEY")
+    monkeypatch.setenv("OPENVIKING_API_KEY_FILE", str(path))
+    checked = check()
+    assert checked.code == 0
+    assert f"{path} (OPENVIKING_API_KEY_FILE), written 2 h ago" in checked.steps["key"]
+
+
 def test_dev_needs_no_key(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENVIKING_API_KEY")
     with ScriptedServer(auth=FakeAuth.DEV) as dev:

@@ -20,7 +20,7 @@ from resilient_ov_grafana.dashboards.panels import (
 )
 from resilient_ov_grafana.promql import CLIENT, FAILED, READS, WRITES
 from resilient_ov_grafana.rules.recording import BUDGET_LEFT, WINDOWS, error_ratio
-from resilient_ov_grafana.targets import Targets
+from resilient_ov_grafana.targets import CANARY_LATE_S, Targets
 
 UID = "resilient-ov-overview"
 _JOB = 'job=~"$job"'
@@ -242,6 +242,7 @@ def _objectives(targets: Targets) -> Row:
                 ],
                 unit=Unit.SECONDS,
                 width=4,
+                limits=Limits(base=GREEN, steps={CANARY_LATE_S: RED}),
             ),
             Stack(
                 title="Canary: steps",

@@ -9,7 +9,7 @@ from resilient_ov_grafana.promql import READS, WRITES
 from resilient_ov_grafana.rules.alert import Alert, Severity
 from resilient_ov_grafana.rules.burning import burning
 from resilient_ov_grafana.rules.recording import P95
-from resilient_ov_grafana.targets import Targets
+from resilient_ov_grafana.targets import CANARY_LATE_S, Targets
 
 _OVERVIEW: Final = "resilient-ov-overview"
 _RESILIENCE: Final = "resilient-ov-resilience"
@@ -106,6 +106,7 @@ def _writes(targets: Targets) -> list[Alert]:
     dropped = 'openviking_messages_dropped_total{reason!~"disabled|purged"}'
     duplicated = 'openviking_messages_total{result="duplicated"}'
     failed = 'openviking_extraction_tasks_total{status=~"failed|expired"}'
+    last = "openviking_canary_last_success_timestamp_seconds"
     return [
         Alert(
             name="OpenVikingWritesLate",
@@ -146,6 +147,23 @@ def _writes(targets: Targets) -> list[Alert]:
             board=_DELIVERY,
             expr=f"{_increase(failed, hour)} > $limits[tasks]",
             limits={"tasks": 2},
+        ),
+        Alert(
+            name="OpenVikingCanaryLate",
+            severity=Severity.CRITICAL,
+            summary=f"The canary of {_WHERE} does not come round",
+            description="{{ if gt $value 1e9 }}It has not come round since the probe began"
+            "{{ else }}It last came round {{ $value | humanizeDuration }} ago{{ end }}. What is"
+            " written is not stored, not extracted or not found again, whatever /health says.",
+            board=_OVERVIEW,
+            # A gateway's page has the series too, but no runs.
+            expr=(
+                f"time() - max by (job, instance) ({last}) > $limits[seconds]\n"
+                "and sum by (job, instance) (openviking_canary_runs_total) > 0\n"
+            ),
+            limits={"seconds": CANARY_LATE_S / targets.faster},
+            # A probe that was restarted has forgotten its last success; a round takes minutes.
+            for_s=300,
         ),
         Alert(
             name="OpenVikingStateNotPersistent",

@@ -29,7 +29,7 @@ def check(
             metavar="SECONDS",
             min=1.0,
             max=86_400.0,
-            help="Instead, write and recall as user __canary__ this often, until stopped.",
+            help="Instead, write and recall as user `__canary__` this often, until stopped.",
         ),
     ] = None,
     metrics_port: Annotated[

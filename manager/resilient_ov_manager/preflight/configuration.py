@@ -58,11 +58,11 @@ def _problems_around(raw: object, environ: Mapping[str, str]) -> tuple[str, ...]
 
 def _key_source(auth: AuthSettings, environ: Mapping[str, str]) -> str:
     """Name the place of the key and how old it is there."""
-    origin = ApiKeySource(auth, environ=environ).origin
-    if auth.api_key_file is None:
-        return f"{origin}, read when a process starts"
-    age_s = max(0.0, time.time() - auth.api_key_file.stat().st_mtime)
-    return f"{origin}, written {_age(age_s)} ago"
+    source = ApiKeySource(auth, environ=environ)
+    if source.path is None:
+        return f"{source.origin}, read when a process starts"
+    age_s = max(0.0, time.time() - source.path.stat().st_mtime)
+    return f"{source.origin}, written {_age(age_s)} ago"
 
 
 def _age(age_s: float) -> str:

@@ -113,6 +113,71 @@ class TestVariable:
         assert looks_like_variable("OV2_KEY")
 
 
+class TestFileOfVariable:
+    """The convention of container images: NAME_FILE names the file where NAME would hold the key."""
+
+    def source(self, path: object, **more: str) -> ApiKeySource:
+        return ApiKeySource(AuthSettings(), environ={f"{VARIABLE}_FILE": str(path), **more})
+
+    def test_the_file_is_read_and_read_again_when_it_changes(self, tmp_path: Path) -> None:
+        path = tmp_path / "key"
+        path.write_text("one\n")
+        source = self.source(path)
+        assert source.refresh() is True
+        assert revealed(source) == "one"
+        assert source.refresh() is False
+        path.write_text("twotwo")
+        assert source.refresh() is True
+        assert revealed(source) == "twotwo"
+
+    def test_it_is_named_by_file_and_variable(self, tmp_path: Path) -> None:
+        path = tmp_path / "key"
+        source = self.source(path)
+        assert source.origin == f"file {path} ({VARIABLE}_FILE)"
+        assert source.path == path
+        with pytest.raises(CredentialError, match=f"{VARIABLE}_FILE.*cannot be read"):
+            source.refresh()
+
+    def test_a_key_in_place_of_the_files_name_is_not_repeated(self) -> None:
+        source = self.source("c2stU0VDUkVU")
+        with pytest.raises(CredentialError, match=f"named by {VARIABLE}_FILE") as caught:
+            source.refresh()
+        assert "c2stU0VDUkVU" not in everything(caught.value) + repr(source)
+
+    def test_a_key_in_place_of_the_variables_name_is_not_repeated(self, tmp_path: Path) -> None:
+        name = "sk_live_4f9a8b"
+        (tmp_path / "key").write_text("one")
+        auth = AuthSettings(api_key_env=name)
+        source = ApiKeySource(auth, environ={f"{name}_FILE": str(tmp_path / "key")})
+        source.refresh()
+        assert revealed(source) == "one"
+        assert name not in source.origin
+
+    def test_variable_and_file_together_are_refused_as_nobody_knows_which_is_meant(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / "key").write_text("one")
+        source = self.source(tmp_path / "key", **{VARIABLE: "SECRET3"})
+        with pytest.raises(CredentialError, match="without _FILE is set too") as caught:
+            source.refresh()
+        assert "SECRET3" not in everything(caught.value)
+
+    def test_an_empty_name_is_no_file(self) -> None:
+        with pytest.raises(CredentialError, match="not set"):
+            self.source("").refresh()
+
+    def test_api_key_file_wins(self, tmp_path: Path) -> None:
+        for name in ("a", "b"):
+            (tmp_path / name).write_text(name)
+        auth = AuthSettings(api_key_file=tmp_path / "a")
+        source = ApiKeySource(auth, environ={f"{VARIABLE}_FILE": str(tmp_path / "b")})
+        source.refresh()
+        assert revealed(source) == "a"
+
+    def test_a_plain_variable_has_no_path(self) -> None:
+        assert from_variable("k").path is None
+
+
 class TestFile:
     @pytest.mark.parametrize("value", OUTER)
     def test_outer_white_space_is_stripped(self, tmp_path: Path, value: str) -> None:
