@@ -205,7 +205,12 @@ def compose(settings: Settings, around: Surroundings) -> Backend:
     switch_tick = Tick(look_at_switches, every_s=_SWITCHES_EVERY_S, clock=clock)
     sources: list[JobSource] = [*assembly.sources, key_tick, switch_tick]
     teller = (
-        StatusTeller(around.board, status_files, assembly.writer.waiting_messages)
+        StatusTeller(
+            around.board,
+            status_files,
+            assembly.writer.waiting_messages,
+            assembly.writer.waiting_sessions,
+        )
         if around.board is not None
         else None
     )

@@ -16,6 +16,7 @@ ANY_OTHER: Final = "any value but the default"
 NOT_IN_THIS_VERSION: Final[tuple[tuple[str, object], ...]] = (
     ("state.kind", "postgresql"),
     ("state.dsn_env", ANY_OTHER),
+    ("state.retention_days", ANY_OTHER),
     ("outbox.kind", "sqlite"),
     ("outbox.kind", "postgresql"),
     ("outbox.max_bytes", ANY_OTHER),

@@ -3,8 +3,9 @@
 Rule: at most one write a second, never a text or a secret; the file of a dead process is counted
 once, by whoever takes its owner lock, and dropped.
 
-``<storage_path>/openviking/status/<token>.json``: ``token, pid, host, written_at, waiting, facts``.
-The process id and the host name are for the reader's eyes; nothing is decided by them.
+``<storage_path>/openviking/status/<token>.json``: ``token, pid, host, written_at, waiting,
+sessions, facts``. Process id and host name are for the reader's eyes; nothing is decided by them.
+``sessions`` names, in hashes, what waits: ``{session id: [user, agent or null]}``.
 """
 
 import json
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 from resilient_ov.adapters.durable_files import replace_file
@@ -24,10 +26,17 @@ from resilient_ov.domain.ports import Clock
 
 _INTERVAL_S = 1.0
 
+Sessions = Mapping[str, tuple[str, str | None]]
+"""Session id -> the server's user and agent; hashes."""
+_NONE: Sessions = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStatus:
-    """What one process said last. ``waiting`` = messages that only its memory holds."""
+    """What one process said last.
+
+    ``waiting`` = messages that only its memory holds, ``sessions`` = of which they are.
+    """
 
     token: str
     lives: bool
@@ -36,6 +45,16 @@ class ProcessStatus:
     written_at: str
     waiting: int
     facts: Mapping[str, object]
+    sessions: Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What a process says."""
+
+    waiting: int
+    facts: Mapping[str, object]
+    sessions: Sessions
 
 
 class StatusFiles:
@@ -44,8 +63,8 @@ class StatusFiles:
     There is no thread of its own: whoever offers asks ``due_in_s`` and calls ``write_due`` then.
     """
 
-    _offered: tuple[int, Mapping[str, object]] | None
-    _written: tuple[int, Mapping[str, object]] | None
+    _offered: _Offer | None
+    _written: _Offer | None
     _tried_s: float | None
     _file: Path | None
 
@@ -56,10 +75,12 @@ class StatusFiles:
         self._start_anew()
         renew_after_fork(self)
 
-    def offer(self, *, waiting: int, facts: Mapping[str, object]) -> None:
-        """Say how the process is; ``facts`` is JSON-clean and not changed afterwards."""
+    def offer(
+        self, *, waiting: int, facts: Mapping[str, object], sessions: Sessions = _NONE
+    ) -> None:
+        """Say how the process is; ``facts`` is JSON-clean, and nothing is changed afterwards."""
         with self._mutex:
-            self._offered = (waiting, facts)
+            self._offered = _Offer(waiting, facts, sessions)
 
     def due_in_s(self) -> float | None:
         """Return the seconds until a write is due, 0.0 = now; None = nothing changed."""
@@ -78,14 +99,14 @@ class StatusFiles:
             offered = self._offered
             self._tried_s = self._clock.monotonic_s()
         token = self._owners.token()
-        waiting, facts = offered
         content = {
             "token": token,
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "written_at": self._clock.utc_iso(),
-            "waiting": waiting,
-            "facts": facts,
+            "waiting": offered.waiting,
+            "sessions": dict(offered.sessions),
+            "facts": offered.facts,
         }
         path = self._path(token)
         # Not synced: a kill loses nothing, and after a power loss no count is better than a stall.
@@ -191,4 +212,17 @@ def _status(content: object, token: str, *, lives: bool) -> ProcessStatus | None
         written_at=written_at,
         waiting=waiting,
         facts=cast("Mapping[str, object]", facts),
+        sessions=_sessions(fields.get("sessions")),
     )
+
+
+def _sessions(told: object) -> Sessions:
+    """Return what waits; a version that does not say so has nothing to say."""
+    found: dict[str, tuple[str, str | None]] = {}
+    for name, owner in cast("Mapping[str, object]", told if isinstance(told, dict) else {}).items():
+        match owner:
+            case [str() as user, (str() | None) as agent]:
+                found[name] = (user, agent)
+            case _:
+                pass
+    return found

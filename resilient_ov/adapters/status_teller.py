@@ -7,7 +7,7 @@ again later.
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from resilient_ov.adapters.status_file import StatusFiles
+from resilient_ov.adapters.status_file import Sessions, StatusFiles
 
 
 class Board(Protocol):
@@ -27,12 +27,17 @@ class StatusTeller:
     """Offers the board to the status file when it changed. Not thread-safe: one background."""
 
     def __init__(
-        self, board: Board, files: StatusFiles, waiting: Callable[[], tuple[int, int]]
+        self,
+        board: Board,
+        files: StatusFiles,
+        waiting: Callable[[], tuple[int, int]],
+        sessions: Callable[[], Sessions],
     ) -> None:
         self._board = board
         self._files = files
         self._waiting = waiting
-        self._told: tuple[int, int, int] | None = None
+        self._sessions = sessions
+        self._told: tuple[int, tuple[int, int], Sessions] | None = None
 
     def tell(self) -> None:
         """Write the status if it changed and a second has passed since the last write.
@@ -41,9 +46,9 @@ class StatusTeller:
             OSError: it could not be written.
 
         """
-        now = (self._board.revision, *self._waiting())
+        now = (self._board.revision, self._waiting(), self._sessions())
         if now != self._told:
-            self._files.offer(waiting=now[1], facts=self.facts())
+            self._files.offer(waiting=now[1][0], facts=self.facts(), sessions=now[2])
             self._told = now
         self._files.write_due()
 

@@ -189,6 +189,19 @@ class Backlog:
                 h.target.session_id == session_id for h in self._unread
             )
 
+    def more(self, session_id: str) -> bool:
+        """Tell whether anything of the session came after what is being delivered."""
+        with self._lock:
+            waiting = self._sessions.get(session_id)
+            return (waiting is not None and bool(waiting.added)) or any(
+                h.target.session_id == session_id for h in self._unread
+            )
+
+    def targets(self) -> list[Target]:
+        """Return every session of which anything waits, some of them perhaps twice."""
+        with self._lock:
+            return [w.target for w in self._sessions.values()] + [h.target for h in self._unread]
+
     def moving(self, session_id: str, now_s: float) -> bool:
         """Tell whether the session is being delivered, or is about to be."""
         with self._lock:

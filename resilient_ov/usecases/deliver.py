@@ -18,6 +18,7 @@ from resilient_ov.domain.ports import (
     StateUnwritableError,
     WatermarkStore,
 )
+from resilient_ov.domain.purge import acquitted, dropped, must_drop
 from resilient_ov.domain.watermark import Watermark
 from resilient_ov.policy.refusals import Refusal
 from resilient_ov.settings import Settings
@@ -79,13 +80,16 @@ class Deliver:
         patience_s: float,
         commit_now: bool = False,
         may_go_on: Callable[[], bool] | None = None,
+        more_waits: Callable[[], bool] | None = None,
     ) -> Flow[Delivery]:
         """Store what is new of ``presentation`` and commit when it is time.
 
         ``patience_s`` bounds the wait for the session's lock, ``commit_now`` ignores the
         thresholds of the configuration, ``may_go_on`` is asked before each request of a look or
-        rebuild, which is otherwise bounded by the deadline alone. Nothing is raised but
-        cancellation: how it ended is the result.
+        rebuild, which is otherwise bounded by the deadline alone. ``more_waits`` is set for what
+        waited in this process, and tells whether more of the session does; when its person was
+        erased meanwhile it is dropped. Nothing is raised but cancellation: how it ended is the
+        result.
         """
         fresh = self._fresh(target)
         with self._store.session(target.session_id) as unit:
@@ -107,6 +111,9 @@ class Deliver:
             )
             try:
                 yield from self._open(visit, fresh, patience_s)
+                if more_waits is not None and must_drop(visit.watermark, visit.owner):
+                    yield from self._drop_purged(visit, work, more_waits)
+                    return Delivery(status=DeliveryStatus.DONE, left=NOTHING, committed=True)
                 yield from self._store_new(context, target, visit, work, reader)
                 task_id = yield from self._committing.commit(
                     context, target, visit, force=commit_now
@@ -192,6 +199,24 @@ class Deliver:
         for batch in split(messages, max_bytes=self._settings.messages.max_batch_bytes):
             yield from self._sending.send(context, target, visit, work, batch)
         visit.watermark = delivered(visit.watermark, work.presentation, planned.digests)
+        yield from visit.save()
+
+    def _drop_purged(
+        self, visit: Visit, work: InHand, more_waits: Callable[[], bool]
+    ) -> Flow[None]:
+        """Know what waited and never send it: the host may present it again."""
+        planned = yield from self._plan(visit, work)
+        digests = tuple(item.digest for item in planned.unknown)
+        known = dropped(visit.watermark, digests, self._settings.watermark.window)
+        visit.watermark = delivered(known, work.presentation, planned.digests)
+        if not more_waits():
+            visit.watermark = acquitted(visit.watermark, visit.owner)
+        if digests:
+            visit.when_saved(
+                lambda: self._sink.emit(
+                    events.MessagesDropped(reason=events.DropReason.PURGED, count=len(digests))
+                )
+            )
         yield from visit.save()
 
     def _plan(self, visit: Visit, work: InHand, history: Sequence[str] | None = None) -> Flow[Plan]:

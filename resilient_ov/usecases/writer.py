@@ -137,6 +137,13 @@ class Writer:
         """Return how many messages wait, and how many of them are in doubt."""
         return self._backlog.depth().messages, sum(self._in_doubt.values())
 
+    def waiting_sessions(self) -> dict[str, tuple[str, str | None]]:
+        """Return the sessions with something waiting: id -> the server's user, and agent."""
+        return {
+            target.session_id: (target.identity.user or "", target.identity.agent)
+            for target in self._backlog.targets()
+        }
+
     def tell_place(self, *, commits: int, oldest_s: float) -> None:
         """Tell what waits in the whole place; called by the process that sweeps it."""
         self._place = _Place(commits, self._clock.monotonic_s() - oldest_s)
@@ -202,6 +209,7 @@ class Writer:
                 waiting.presentation,
                 patience_s=_LOCKED_RETRY_S,
                 commit_now=self._finishing,
+                more_waits=lambda: self._backlog.more(target.session_id),
             )
             if delivery.task_id is not None:
                 self._extractions.watch(target, delivery.task_id)

@@ -1,5 +1,7 @@
 """`resilient-ov purge`: the person is gone, stays gone, and nobody else is touched."""
 
+import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,13 +10,14 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from prometheus_client import REGISTRY
 from typer.testing import CliRunner
 
 from resilient_ov.domain.identity import openviking_user, scope
 from resilient_ov.embedded import EmbeddedServer, EmbeddedSettings
 from resilient_ov_manager import OpenVikingMemoryManager
 from resilient_ov_manager.cli import app
-from resilient_ov_manager.purging.local_side import LocalSide
+from resilient_ov_manager.purging.local_side import Held
 from resilient_ov_manager.purging.run import erase
 from resilient_ov_manager.purging.server_side import ServerSide
 from resilient_ov_manager.terminal import CommandError
@@ -37,6 +40,7 @@ class World:
             "storage_path": str(folder / "storage"),
             "budgets": {"add_seconds": 10, "search_seconds": 10},
         }
+        self.storage = folder / "storage"
         self.config = folder / "config.yaml"
         self.config.write_text(yaml.safe_dump(self.raw))
         self.manager = OpenVikingMemoryManager.from_config(self.raw)
@@ -74,6 +78,24 @@ class World:
         metas = [self.on_server(user).result("GET", f"/sessions/{one}") for one in ids]
         return sum(meta["total_message_count"] for meta in metas)
 
+    def waiting(self) -> int:
+        """Messages that the gateway says to have in its memory."""
+        files = (self.storage / "openviking" / "status").glob("*.json")
+        return sum(json.loads(file.read_text())["waiting"] for file in files)
+
+    def switch(self, mode: str) -> None:
+        """Switch writes, and wait until the gateway follows."""
+        words = ("switch", "write", mode, "--storage", str(self.storage))
+        assert CliRunner().invoke(app, words).exit_code == 0
+        time.sleep(1.5)
+
+    @staticmethod
+    def until(condition: Callable[[], bool]) -> None:
+        until_s = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+
     def found(self, user: str, query: str) -> list[str]:
         return [hit["content"] for hit in self.manager.search(query, user_id=user)]
 
@@ -93,6 +115,12 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay_s: float) -> It
         made = World(tmp_path, server, http)
         yield made
         made.manager.close()
+
+
+def purged_messages() -> float:
+    told = REGISTRY.get_sample_value("openviking_messages_dropped_total", {"reason": "purged"})
+    assert told is not None
+    return told
 
 
 def purge(world: World, *arguments: str, user: str = "alice") -> tuple[int, str, str]:
@@ -192,15 +220,38 @@ def test_a_run_that_died_is_finished_by_the_next(
     assert world.found("alice", "tea") == []
 
 
-def test_messages_that_wait_in_a_gateway_hold_it_back(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("known", [True, False], ids=["a known thread", "an unknown thread"])
+def test_a_running_gateway_drops_what_waits_and_counts_it(world: World, known: bool) -> None:
+    world.add("alice" if known else "bob", "I like tea.")
+    world.switch("forced_open")
+    world.add("alice", "I like tea.", "I live in Oslo.")
+    waiting = 1 if known else 2
+    world.until(lambda: world.waiting() == waiting)
+    before = purged_messages()
+
+    code, shown, told = purge(world, "--yes")
+    assert (code, told) == (0, "")
+    assert "gateways dropped what waited for 1 sessions" in shown
+    assert world.waiting() == 0
+    assert purged_messages() - before == waiting
+    world.switch("normal")
+    world.add("alice", "I like tea.", "I live in Oslo.")
+    assert world.sessions("alice") == []
+    world.add("alice", "I like tea.", "I live in Oslo.", "I like cake.")
+    world.until(lambda: world.total("alice") == 1)
+
+
+def test_what_waits_for_others_is_left_alone_and_does_not_hold_it_back(world: World) -> None:
     world.add("alice", "I like tea.")
-    monkeypatch.setattr(LocalSide, "waiting", lambda _: 3)
-    code, _, told = purge(world, "--yes")
-    assert code == 1
-    assert "3 messages wait in running gateways" in told
-    assert world.total("alice") == 1
+    world.switch("forced_open")
+    world.add("bob", "I like tea.")
+    world.until(lambda: world.waiting() == 1)
+    code, shown, _ = purge(world, "--yes")
+    assert code == 0
+    assert "gateways dropped" not in shown
+    assert world.waiting() == 1
+    world.switch("normal")
+    world.until(lambda: world.total("bob") == 1)
 
 
 def test_what_keeps_coming_back_is_told() -> None:
@@ -220,6 +271,12 @@ def test_what_keeps_coming_back_is_told() -> None:
     class Nothing:
         def sessions_of(self, user: str) -> tuple[str, ...]:
             return ()
+
+        def held(self, user: str) -> dict[str, Held]:
+            return {}
+
+        def gateways(self) -> bool:
+            return False
 
     server: Any = Endless()
     local: Any = Nothing()
@@ -247,6 +304,12 @@ def test_a_task_that_never_ends_is_told() -> None:
         def sessions_of(self, user: str) -> tuple[str, ...]:
             return ()
 
+        def held(self, user: str) -> dict[str, Held]:
+            return {}
+
+        def gateways(self) -> bool:
+            return False
+
     time_s = [0.0]
 
     def sleep(seconds: float) -> None:
@@ -257,6 +320,80 @@ def test_a_task_that_never_ends_is_told() -> None:
     with pytest.raises(CommandError, match="1 extraction tasks did not end within 120 s"):
         erase(server, local, "df_x", forget=False, sleep=sleep, now=lambda: time_s[0])
     assert server.cancelled == ("t",)
+
+
+def test_a_gateway_that_does_not_drop_is_told() -> None:
+    class Busy:
+        ordered = 0
+
+        def sessions_of(self, user: str) -> tuple[str, ...]:
+            return ()
+
+        def held(self, user: str) -> dict[str, Held]:
+            return {"s": Held(None, ("token",))}
+
+        def gateways(self) -> bool:
+            return True
+
+        def have_dropped(self, user: str, session: str, held: Held) -> bool:
+            self.ordered += 1
+            return False
+
+    time_s = [0.0]
+
+    def sleep(seconds: float) -> None:
+        time_s[0] += seconds
+
+    server: Any = None
+    local: Any = Busy()
+    with pytest.raises(CommandError, match="messages of 1 sessions still wait in gateways"):
+        erase(server, local, "df_x", forget=False, sleep=sleep, now=lambda: time_s[0])
+    assert local.ordered > 1
+
+
+def test_a_batch_in_doubt_is_waited_for_and_erased_when_it_arrives() -> None:
+    class Late:
+        """A session that comes once more while the purge waits."""
+
+        def __init__(self) -> None:
+            self.there = ["s"]
+
+        def sessions(self) -> tuple[str, ...]:
+            return tuple(self.there)
+
+        def memories(self) -> int:
+            return 0
+
+        def open_tasks(self, session: str) -> tuple[str, ...]:
+            return ()
+
+        def delete_session(self, session: str) -> None:
+            self.there.remove(session)
+
+    class Doubting:
+        def sessions_of(self, user: str) -> tuple[str, ...]:
+            return ("s",)
+
+        def held(self, user: str) -> dict[str, Held]:
+            return {}
+
+        def gateways(self) -> bool:
+            return False
+
+        def mark(self, session: str) -> bool:
+            return True
+
+    server: Any = Late()
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        server.there.append("late")
+
+    local: Any = Doubting()
+    erased = erase(server, local, "df_x", forget=False, settle_s=5.0, sleep=sleep)
+    assert waited == [5.0]
+    assert (server.there, erased.sessions) == ([], 2)
 
 
 @pytest.mark.parametrize(

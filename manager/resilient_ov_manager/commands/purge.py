@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from resilient_ov_manager.terminal import CommandError, ExitCode, out
+from resilient_ov_manager.terminal import CommandError, out
 
 
 def purge(
@@ -41,8 +41,11 @@ def purge(
     Delete the user's threads in DeerFlow first: DeerFlow presents them again at every turn. A run
     that was interrupted is finished by the same command; a second run changes nothing.
 
-    Exit codes: 0 = nothing of the user is left; 1 = the server is not usable, or gateways hold
-    messages that wait; 2 = --yes is missing, or a wrong option or configuration; 4 = the storage.
+    Gateways may run: what waits in their memory for the user they drop and count, reason purged.
+
+    Exit codes: 0 = nothing of the user is left; 1 = the server is not usable, or a gateway has
+    not dropped yet what waits in it; 2 = --yes is missing, or a wrong option or configuration;
+    4 = the storage.
     """
     from resilient_ov.domain.errors import OpenVikingScopeError
     from resilient_ov.domain.identity import scope
@@ -73,23 +76,24 @@ def purge(
             " no way back: add --yes"
         )
     console = out()
-    with LocalSide(settings.storage_path) as local:
-        waiting = local.waiting()
-        if waiting:
-            raise CommandError(
-                f"{waiting} messages wait in running gateways and would be stored after the purge."
-                " Run it again when 'resilient-ov status' shows none, or stop the gateways",
-                ExitCode.NOT_USABLE,
-            )
+    with LocalSide(settings) as local:
         for owner in dict.fromkeys(owners):
             identity = identity_of(settings, owner)
             with ServerSide(settings, identity) as server:
-                erased = erase(server, local, identity.user or "", forget=forget)
+                erased = erase(
+                    server,
+                    local,
+                    identity.user or "",
+                    forget=forget,
+                    settle_s=settings.session.settle_s,
+                )
             console.print(
                 f"{identity.user}: {erased.sessions} sessions, {erased.tasks} running extractions"
                 f" and {erased.memories} memory folders erased; nothing is left.",
                 soft_wrap=True,
             )
+            if erased.held:
+                console.print(f"  gateways dropped what waited for {erased.held} sessions")
             kept = "removed" if forget else "kept as digests only"
             console.print(f"  state of {erased.states} sessions {kept}")
     if forget:

@@ -3,38 +3,69 @@
 Rule: a state changes under its session's lock only, so a gateway may run meanwhile.
 """
 
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from resilient_ov.adapters.clock import SystemClock, SystemDice
-from resilient_ov.adapters.status_file import StatusFiles
+from resilient_ov.adapters.status_file import ProcessStatus, StatusFiles
 from resilient_ov.adapters.watermark_file import UnreadableStateError, decode
 from resilient_ov.adapters.watermark_store import FileWatermarkStore
 from resilient_ov.adapters.worker_pool import WorkerPool
+from resilient_ov.domain.identity import server_id
 from resilient_ov.domain.ports import NewerStateError, StateUnwritableError
 from resilient_ov.domain.purge import is_purged, purged
 from resilient_ov.domain.watermark import Watermark
+from resilient_ov.settings import Settings
 from resilient_ov_manager.state_visit import opened_state
 from resilient_ov_manager.terminal import CommandError, ExitCode
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A session of which messages wait, and the owners in whose memory they do."""
+
+    agent: str | None
+    owners: tuple[str, ...]
 
 
 class LocalSide:
     """The state below `<storage_path>/openviking`. A context manager."""
 
-    def __init__(self, storage_path: Path) -> None:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._workers = WorkerPool(threads=1, waiting=8, name="resilient-ov-purge")
         self._store = FileWatermarkStore(
-            storage_path, dice=SystemDice(), workers=self._workers, on_lock_missing=lambda: None
+            settings.storage_path,
+            dice=SystemDice(),
+            workers=self._workers,
+            on_lock_missing=lambda: None,
         )
         self._folder = self._store.place / "sessions"
 
-    def waiting(self) -> int:
-        """Return how many messages wait in the living gateways of this storage."""
+    def gateways(self) -> bool:
+        """Whether a gateway lives on this storage."""
+        return bool(self._living())
+
+    def held(self, user: str) -> Mapping[str, Held]:
+        """Return the sessions of this hashed user with messages that wait in living gateways.
+
+        Gateways say so with up to a second's delay.
+        """
+        found: dict[str, Held] = {}
+        for process in self._living():
+            for session, (owner, agent) in process.sessions.items():
+                if owner == user:
+                    others = found[session].owners if session in found else ()
+                    found[session] = Held(agent, (*others, process.token))
+        return found
+
+    def _living(self) -> list[ProcessStatus]:
         if not self._store.place.is_dir():
-            return 0
-        found = StatusFiles(self._store.place, self._store.owners, SystemClock()).read_all()
-        return sum(process.waiting for process in found if process.lives)
+            return []
+        files = StatusFiles(self._store.place, self._store.owners, SystemClock())
+        return [process for process in files.read_all() if process.lives]
 
     def sessions_of(self, user: str) -> tuple[str, ...]:
         """Return the sessions whose state names this hashed user."""
@@ -51,21 +82,39 @@ class LocalSide:
         except (OSError, UnreadableStateError, NewerStateError):
             return None
 
-    def mark(self, session_id: str) -> None:
+    def mark(self, session_id: str) -> bool:
         """Keep only the digests of a session, and that its person was erased.
+
+        Returns whether a batch was in doubt, which may still arrive at the server.
 
         Raises:
             CommandError: the state cannot be written, or a gateway keeps its lock.
 
         """
+        return self._mark(session_id, None, ())
+
+    def have_dropped(self, user: str, session_id: str, held: Held) -> bool:
+        """Mark a session, and let its owners drop what waits; else as `mark`."""
+        fresh = Watermark(
+            session_id=session_id,
+            openviking_user=user,
+            account=self._settings.auth.scope_account,
+            server_id=server_id(self._settings.base_url),
+            server_profile=self._settings.server_profile.value,
+            agent=held.agent,
+        )
+        return self._mark(session_id, fresh, held.owners)
+
+    def _mark(self, session_id: str, fresh: Watermark | None, drop_by: tuple[str, ...]) -> bool:
         with self._store.session(session_id) as unit:
-            state = opened_state(unit)
-            if state is None or (is_purged(state) and purged(state) == state):
-                return
+            state = opened_state(unit) or fresh
+            if state is None or (is_purged(state) and purged(state, drop_by=drop_by) == state):
+                return False
             try:
-                unit.save(purged(state))
+                unit.save(purged(state, drop_by=drop_by))
             except StateUnwritableError as error:
                 raise CommandError(str(error), ExitCode.STORAGE) from None
+            return state.in_doubt is not None
 
     def forget(self, session_id: str) -> None:
         """Remove the state of a session altogether; raises as `mark`."""

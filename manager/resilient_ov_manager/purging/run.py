@@ -3,6 +3,11 @@
 Rule: the state is marked first and last, so that a gateway that goes on meanwhile sends nothing
 old again; a run that dies anywhere is finished by the next, because each step looks at what is
 there and not at what an earlier run did.
+
+What waits in the memory of a gateway is dropped by that gateway, which reads the mark when it
+tries next: under the session's lock, so nothing of it is on its way then. What comes while the
+gateways drop may be dropped too; nothing that comes afterwards is, because the last mark takes
+the order back.
 """
 
 import time
@@ -17,6 +22,9 @@ from resilient_ov_manager.terminal import CommandError, ExitCode
 _TASKS_END_S: Final = 120.0
 _POLL_S: Final = 0.5
 _ROUNDS: Final = 5
+_DROPPED_S: Final = 90.0
+_STATUS_LATE_S: Final = 2.5
+"""Longer than a gateway takes to say that something waits."""
 
 
 @dataclass(slots=True)
@@ -27,6 +35,8 @@ class Erased:
     tasks: int = 0
     memories: int = 0
     states: int = 0
+    held: int = 0
+    """Sessions of which gateways dropped messages."""
 
 
 def erase(
@@ -35,10 +45,13 @@ def erase(
     user: str,
     *,
     forget: bool,
+    settle_s: float = 0.0,
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> Erased:
     """Erase a person and look again until nothing is left.
+
+    ``settle_s`` = how long a batch in doubt may take to arrive.
 
     Raises:
         CommandError: the server or the state cannot be used, or something comes back each time;
@@ -48,12 +61,67 @@ def erase(
     erased = Erased()
     known = local.sessions_of(user)
     erased.states = len(known)
-    for session in known:
-        local.mark(session)
+    doubt = False
+    for session in set(known) - local.held(user).keys():
+        doubt = local.mark(session) or doubt
+    doubt = _dropped(local, user, erased, sleep, now) or doubt
+    _empty(server, erased, sleep, now)
+    if doubt:
+        sleep(settle_s)
+        _empty(server, erased, sleep, now)
+    for session in local.sessions_of(user):
+        if forget:
+            local.forget(session)
+        else:
+            local.mark(session)
+    return erased
+
+
+def _dropped(
+    local: LocalSide,
+    user: str,
+    erased: Erased,
+    sleep: Callable[[float], None],
+    now: Callable[[], float],
+) -> bool:
+    """Have the gateways drop what waits; return whether a batch was in doubt."""
+    until_s = now() + _DROPPED_S
+    quiet_s: float | None = None
+    dropped: set[str] = set()
+    doubt = False
+    while local.gateways():
+        held = local.held(user)
+        for session, one in held.items():
+            doubt = local.have_dropped(user, session, one) or doubt
+        dropped |= held.keys()
+        if held and now() >= until_s:
+            raise CommandError(
+                f"messages of {len(held)} sessions still wait in gateways, which drop them when"
+                " they try them next. Run the same command again later",
+                ExitCode.NOT_USABLE,
+            )
+        if held:
+            quiet_s = None
+        elif quiet_s is None:
+            quiet_s = now()
+        elif now() - quiet_s >= _STATUS_LATE_S:
+            break
+        sleep(_POLL_S)
+    erased.held = len(dropped)
+    return doubt
+
+
+def _empty(
+    server: ServerSide,
+    erased: Erased,
+    sleep: Callable[[float], None],
+    now: Callable[[], float],
+) -> None:
+    """Delete on the server until nothing is left."""
     for _ in range(_ROUNDS):
         sessions, memories = server.sessions(), server.memories()
         if not sessions and not memories:
-            break
+            return
         erased.sessions += len(sessions)
         erased.memories += memories
         for session in sessions:
@@ -62,18 +130,11 @@ def erase(
             server.delete_session(session)
         if memories:
             server.delete_memories()
-    else:
-        raise CommandError(
-            "sessions or memories of this user keep coming back: a gateway still writes for them."
-            " Stop it, or lock the user out of DeerFlow, and run the same command again",
-            ExitCode.NOT_USABLE,
-        )
-    for session in local.sessions_of(user):
-        if forget:
-            local.forget(session)
-        else:
-            local.mark(session)
-    return erased
+    raise CommandError(
+        "sessions or memories of this user keep coming back: a gateway still writes for them."
+        " Stop it, or lock the user out of DeerFlow, and run the same command again",
+        ExitCode.NOT_USABLE,
+    )
 
 
 def _end_tasks(

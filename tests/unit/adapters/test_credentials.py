@@ -114,7 +114,7 @@ class TestVariable:
 
 
 class TestFileOfVariable:
-    """The convention of container images: NAME_FILE names the file where NAME would hold the key."""
+    """As container images have it: NAME_FILE names a file where NAME would hold the key."""
 
     def source(self, path: object, **more: str) -> ApiKeySource:
         return ApiKeySource(AuthSettings(), environ={f"{VARIABLE}_FILE": str(path), **more})

@@ -45,7 +45,8 @@ def place(tmp_path: Path) -> Place:
 
 def test_what_is_offered_is_written_for_everybody_to_read(place: Place) -> None:
     first, second = place.status(), place.status()
-    first.offer(waiting=3, facts={"healthy": False})
+    sessions = {"s1": ("df_x", None), "s2": ("df_y", "researcher")}
+    first.offer(waiting=3, facts={"healthy": False}, sessions=sessions)
     assert first.due_in_s() == 0.0
     assert first.write_due() is True
     assert stat.S_IMODE(place.file(1).stat().st_mode) == 0o600
@@ -58,7 +59,18 @@ def test_what_is_offered_is_written_for_everybody_to_read(place: Place) -> None:
         written_at="2030-01-01T00:00:00.000Z",
         waiting=3,
         facts={"healthy": False},
+        sessions=sessions,
     )
+
+
+@pytest.mark.parametrize("told", [None, [], {"s1": None}, {"s1": ["u"]}, {"s1": [1, None]}])
+def test_a_version_that_does_not_say_what_waits_says_nothing(place: Place, told: object) -> None:
+    first, second = place.status(), place.status()
+    first.offer(waiting=3, facts={})
+    first.write_due()
+    content = json.loads(place.file(1).read_bytes())
+    place.file(1).write_text(json.dumps(content | {"sessions": told}))
+    assert [dict(read.sessions) for read in second.read_all()] == [{}]
 
 
 def test_nothing_is_written_without_an_offer_or_a_change(place: Place) -> None:

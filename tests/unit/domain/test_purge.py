@@ -3,7 +3,14 @@ from dataclasses import replace
 import pytest
 
 from resilient_ov.adapters.watermark_file import decode, encode
-from resilient_ov.domain.purge import forgotten, is_purged, purged
+from resilient_ov.domain.purge import (
+    acquitted,
+    dropped,
+    forgotten,
+    is_purged,
+    must_drop,
+    purged,
+)
 from resilient_ov.domain.watermark import Watermark
 
 DIGESTS = tuple(f"{n:032x}" for n in range(3))
@@ -48,6 +55,29 @@ def test_it_is_marked_once_and_the_mark_survives_the_file() -> None:
     again = decode(encode(left), "s1")
     assert is_purged(again)
     assert again.extra == {"later": 1, "purged": True}
+
+
+def test_an_order_to_drop_names_owners_survives_the_file_and_ends_one_by_one() -> None:
+    ordered = decode(encode(purged(STATE, drop_by=["b", "a"])), "s1")
+    assert [must_drop(ordered, owner) for owner in "abc"] == [True, True, False]
+    first = acquitted(ordered, "a")
+    assert [must_drop(first, owner) for owner in "ab"] == [False, True]
+    assert acquitted(first, "b") == purged(STATE) == purged(ordered)
+    assert acquitted(STATE, "a") == STATE
+
+
+def test_what_is_no_order_is_none() -> None:
+    odd = replace(STATE, extra={"purge_drop_by": "abc"})
+    assert not must_drop(odd, "a")
+    assert not must_drop(STATE, "a")
+
+
+def test_what_was_dropped_is_known_whatever_the_window() -> None:
+    left = purged(STATE)
+    new = tuple(f"{n:032x}" for n in range(10, 14))
+    assert dropped(left, new, window=100).submitted == DIGESTS + new
+    assert dropped(left, new, window=2).submitted == new
+    assert dropped(left, (), window=100) == left
 
 
 def test_a_forgotten_state_knows_only_whose_it_is_and_what_it_owes() -> None:

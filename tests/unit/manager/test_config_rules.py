@@ -171,6 +171,7 @@ def test_rule_is_silent_when_one_of_its_keys_is_wrong_by_itself(rule: Any) -> No
 
 VALUES: dict[str, object] = {
     "state.dsn_env": "MEMORY_DSN",
+    "state.retention_days": 30,
     "outbox.max_bytes": 2 * 1024 * 1024,
     "outbox.max_age_hours": 1,
 }
