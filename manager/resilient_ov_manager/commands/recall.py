@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from resilient_ov_manager.live_server import LiveServer
 
 _STEP = 0.05
-_BAR_CHARS = 30
+_BAR_CHARS = 20
 _WHY = {
     "injected": "",
     "too_long": "not injected: longer than retrieval.max_item_chars",
@@ -83,6 +83,7 @@ def recall(
     Exit codes: 0 = shown, also when nothing was found; 1 = the server is not usable; 2 = a wrong
     option or configuration.
     """
+    from resilient_ov.settings import InjectionMode
     from resilient_ov_manager.live_server import LiveServer, settings_of
 
     settings = settings_of(config)
@@ -104,6 +105,8 @@ def recall(
         typer.echo(json.dumps(_as_json(judged, points, limits), indent=2, ensure_ascii=False))
         return
     _show_hits(judged, limits)
+    if settings.injection.mode is InjectionMode.MEASURE:
+        out().print("injection.mode is measure: get_context does this and injects nothing yet.")
     if sweep:
         _show_sweep(points, limits)
     if plot is not None:
@@ -193,7 +196,11 @@ def _show_hits(judged: "Sequence[Judged]", limits: "Limits") -> None:
 
     console = out()
     if not judged:
-        console.print("The server found nothing for this user, whatever the threshold.")
+        console.print(
+            "The server found nothing for this user, whatever the threshold. DeerFlow's user ids"
+            " are the names below its users/ folder, not e-mail addresses.",
+            soft_wrap=True,
+        )
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("score", justify="right", no_wrap=True)
