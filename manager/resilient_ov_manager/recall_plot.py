@@ -5,6 +5,7 @@ from pathlib import Path
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from resilient_ov.domain.recall_report import Fate, Judged, Limits, Point
 
@@ -32,6 +33,7 @@ def draw_sweep(
     )
     counts.set_ylabel("hits")
     counts.set_ylim(bottom=0)
+    counts.yaxis.set_major_locator(MaxNLocator(integer=True))
     counts.set_title("What each score threshold would leave of this recall")
     for kept, color, name in ((True, "tab:green", "returned"), (False, "tab:gray", "cut")):
         at = [one.score for one in judged if (one.fate in _KEPT) is kept]
