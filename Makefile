@@ -16,7 +16,7 @@ TURNS ?= 1000000
 # Installs a second environment and runs most tests in it: a target of its own.
 LOWEST := tests/architecture/test_packaging.py::test_unit_and_contract_tests_pass_on_the_lowest_versions
 
-.PHONY: help demo docs test test-lowest chaos chaos-ci mutants bench bench-quick bench-cost bench-deadline simulate services leaks dashboards grafana-live docs-images test-openviking test-deerflow lint format typecheck coverage clean
+.PHONY: help demo docs test test-lowest chaos chaos-ci mutants bench bench-quick bench-cost bench-deadline bench-peers simulate services leaks dashboards grafana-live docs-images test-openviking test-deerflow lint format typecheck coverage clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | column -t -s '|'
@@ -68,6 +68,15 @@ bench-cost: $(READY) ## CPU time that the policy and its metrics cost a successf
 
 bench-deadline: $(READY) ## how far calls overshoot their deadline, per fault
 	$(BIN)/python -m tests.benchmarks.deadline
+
+.venv-peers/.ready: pyproject.toml
+	"$(INTERPRETER)" -m venv --clear .venv-peers
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --editable . \
+		openviking-sdk langchain-openviking
+	@touch $@
+
+bench-peers: $(READY) .venv-peers/.ready ## the same reads through us and others, side by side; 5 minutes
+	$(BIN)/python -m tests.benchmarks.peers --python .venv-peers/bin/python
 
 simulate: $(READY) ## simulated turns with faults, TURNS of them; a failing story names its seed
 	$(BIN)/python -m tests.simulation.simulate --turns $(TURNS)

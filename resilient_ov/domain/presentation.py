@@ -66,8 +66,8 @@ Entry = Fingerprint | Place
 class Listing:
     """One list as the host showed it, from its head on.
 
-    `waited` = it came back from a delivery: what it holds was not stored then, whatever it stands
-    before.
+    `waited` = it lay in the backlog: meanwhile another process may have stored what stands behind
+    it, so nothing about it follows from that.
     """
 
     entries: tuple[Entry, ...]
@@ -143,6 +143,11 @@ def present(session_id: str, messages: Iterable[Message]) -> Presentation:
     """Return the messages of a thread as presented by the host."""
     entries = tuple(fingerprint(session_id, m) for m in messages)
     return Presentation((Listing(entries=entries),) if entries else ())
+
+
+def having_waited(presentation: Presentation) -> Presentation:
+    """Return the same as what waited for its delivery."""
+    return Presentation(tuple(replace(each, waited=True) for each in presentation.listings))
 
 
 def trim(

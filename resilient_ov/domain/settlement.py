@@ -17,9 +17,10 @@ MAX_UNUSABLE_LOOKS = 5
 class Look:
     """A read-back that was answered in full.
 
-    ``seen`` counts our digests in what was read, ``foreign_lines`` the lines without our mark.
-    ``gone`` = the server has no such session (any more). ``exact`` = what was read begins exactly
-    where the batch can begin, so nothing older is in it.
+    ``seen`` counts our digests from where the batch should begin, ``foreign_lines`` the lines
+    without our mark there; ``before`` counts the digests before that place, where the batch stands
+    if the server lost something older. ``gone`` = the server has no such session (any more).
+    ``exact`` = that place is known, so nothing older is in ``seen``.
     """
 
     total: int
@@ -28,6 +29,7 @@ class Look:
     began_s: float
     ended_s: float
     seen: Mapping[str, int] = field(default_factory=dict[str, int])
+    before: Mapping[str, int] = field(default_factory=dict[str, int])
     foreign_lines: int = 0
     gone: bool = False
     exact: bool = True
@@ -55,7 +57,7 @@ class Unknowable:
 
 def judge(doubt: InDoubt, look: Look, *, owner: str, settle_s: float) -> Settled | StillInDoubt:
     """Return what an answered look means for the batch in doubt."""
-    present = tuple(d for d in doubt.digests if d in look.seen)
+    present = tuple(d for d in doubt.digests if d in look.seen or d in look.before)
     if len(present) == len(doubt.digests):
         return Settled(present=present)
     before = _mine(doubt.read_back, owner)
@@ -99,7 +101,8 @@ class Findings:
 def findings(look: Look, doubt: InDoubt, submitted: tuple[str, ...]) -> Findings:
     """Count surplus copies of our digests, and lines that this installation never wrote.
 
-    Behind ``doubt.live_before`` only the batch and ``doubt.explained`` may stand, once each; a
+    Behind ``doubt.live_before`` only the batch and ``doubt.explained`` may stand, once each, and
+    not before it as well; a
     digest that was submitted earlier is a late original, one that nobody here knows is foreign.
     A look that is not exact shows older lines too, whose digests may have left the window.
     """
@@ -109,7 +112,7 @@ def findings(look: Look, doubt: InDoubt, submitted: tuple[str, ...]) -> Findings
     foreign = look.foreign_lines
     for digest, count in look.seen.items():
         if digest in expected:
-            duplicated += count - 1
+            duplicated += count - 1 + look.before.get(digest, 0)
         elif digest in earlier:
             duplicated += count if look.exact else count - 1
         elif look.exact:

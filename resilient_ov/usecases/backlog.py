@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from resilient_ov.domain.planning import Presentation, merge
+from resilient_ov.domain.planning import Presentation, having_waited, merge
 from resilient_ov.usecases.visit import Target
 
 KeepHidden = Callable[[Mapping[str, object]], bool]
@@ -248,6 +248,7 @@ class Backlog:
         now_s: float,
         due_s: float,
     ) -> None:
+        presentation = having_waited(presentation)
         waiting = self._sessions.get(target.session_id)
         if waiting is None:
             self._sessions[target.session_id] = Waiting(

@@ -1,8 +1,9 @@
-"""Takes one look: what the server holds behind the place where a batch in doubt can begin.
+"""Takes one look: what the server holds where a batch in doubt can stand.
 
 Rule: a look counts only when it was answered in full; a commit that moves messages while it runs
-makes it read the moved part again. What a slice has read is kept for the next slice of the same
-look, at most a minute.
+makes it read the moved part again. Files are read from their first line, not from where the batch
+should begin: a restored backup has fewer lines before it, and equal counters do not tell that.
+What a slice has read is kept for the next slice of the same look, at most a minute.
 """
 
 from collections import Counter
@@ -61,15 +62,15 @@ class Looks:
         info = yield from reader.info()
         if info is None:
             return self._answered(progress, total=0, live=0, newest=0, gone=True)
-        unchanged = (doubt.total_before, doubt.live_before)
-        if doubt.digests and (info.total_messages, info.live_messages) == unchanged:
-            # Nothing was added since: absent, without reading a line. The total alone would not
-            # tell: a restored backup can have lost as many messages as the batch added.
+        unchanged = (doubt.total_before, 0, doubt.newest_archive_before)
+        if doubt.digests and unchanged == (
+            info.total_messages,
+            info.live_messages,
+            info.commit_count,
+        ):
+            # Nothing was added since, and nothing is live: absent, without reading a line.
             return self._answered(
-                progress,
-                total=info.total_messages,
-                live=info.live_messages,
-                newest=doubt.newest_archive_before,
+                progress, total=info.total_messages, live=0, newest=doubt.newest_archive_before
             )
         # Fewer archives than we know of: a restored backup, whose next archives have old numbers.
         behind = (
@@ -80,15 +81,12 @@ class Looks:
         begin = 0 if behind or doubt.live_before is None else doubt.live_before
         listed = yield from self._newer_archives(reader, after)
         while True:
-            # The first newer archive holds what was live before; everything after it is new.
             if progress.live is None or progress.listed != listed:
-                progress.listed, progress.live = listed, Lines(0 if listed else begin)
+                progress.listed, progress.live = listed, Lines(0)
             live = progress.live
             yield from reader.read(None, live)
             for number in listed:
-                known = number == after + 1 and not behind
-                lines = progress.archives.setdefault(number, Lines(begin if known else 0))
-                yield from reader.read(number, lines)
+                yield from reader.read(number, progress.archives.setdefault(number, Lines(0)))
             again = yield from self._newer_archives(reader, after)
             if again == listed:
                 break
@@ -96,8 +94,9 @@ class Looks:
         return self._answered(
             progress,
             total=info.total_messages,
-            live=live.offset + len(live.digests),
+            live=len(live.digests),
             newest=max((after, *listed)),
+            begin=begin,
             exact=not behind and doubt.live_before is not None,
         )
 
@@ -118,18 +117,28 @@ class Looks:
         live: int,
         newest: int,
         gone: bool = False,
+        begin: int = 0,
         exact: bool = True,
     ) -> Look:
-        files = [*progress.archives.values(), *([progress.live] if progress.live else [])]
-        seen = Counter(d for lines in files for d in lines.digests if d is not None)
+        # The first newer archive holds what was live before; everything after it is new.
+        files = [lines for _, lines in sorted(progress.archives.items())]
+        files += [progress.live] if progress.live else []
+        before = Counter(files[0].digests[:begin] if files else ())
+        after = Counter(d for lines in files for d in lines.digests)
+        after.subtract(before)
         return Look(
             total=total,
             live=live,
             newest_archive=newest,
             began_s=progress.began_s,
             ended_s=self._clock.monotonic_s(),
-            seen=dict(seen),
-            foreign_lines=sum(lines.digests.count(None) for lines in files),
+            before=_marked(before),
+            seen=_marked(after),
+            foreign_lines=after[None],
             gone=gone,
             exact=exact,
         )
+
+
+def _marked(counts: Counter[str | None]) -> dict[str, int]:
+    return {d: count for d, count in counts.items() if d is not None and count > 0}
