@@ -212,7 +212,9 @@ class ModelServer:
             case "late":
                 late_s = rng.uniform(0, faults.late_s)
                 if rng.random() < 0.5:
-                    effect_later(delay_s + late_s)
+                    # The caller gives up at its deadline, if that comes before the reset.
+                    gone_s = min(delay_s, max(0.0, attempt.deadline_s - world.now_s))
+                    effect_later(gone_s + late_s)
                     fail(FailureKind.RESET, Evidence.UNKNOWN, delay_s)
                 else:
                     time_out()
