@@ -57,6 +57,17 @@ def test_presence_is_believed_at_the_first_look() -> None:
     assert verdict(DOUBT, look(100.0, "b", "a", "other")) == Settled(present=("a", "b"))
 
 
+def test_a_batch_is_present_wherever_it_stands() -> None:
+    """A server that lost something older holds the batch before the place where it should begin."""
+    moved = replace(look(100.0, "b"), before={"a": 1, "old": 1})
+    assert verdict(DOUBT, moved) == Settled(present=("a", "b"))
+
+
+def test_a_batch_that_stands_in_both_places_is_duplicated() -> None:
+    twice = replace(look(100.0, "a", "b"), before={"a": 1, "old": 2})
+    assert findings(twice, DOUBT, SUBMITTED) == Findings(duplicated=1, foreign=0)
+
+
 def test_absence_is_not_believed_at_the_first_look() -> None:
     assert verdict(DOUBT, look(100.0)) == StillInDoubt(
         read_back=ReadBack(owner="me", absent_looks=1, last_absent_end_s=101.0),

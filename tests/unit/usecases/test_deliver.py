@@ -19,7 +19,12 @@ from resilient_ov.domain.exchange import (
     StoredPage,
     Success,
 )
-from resilient_ov.settings import FailurePolicySettings, SessionSettings, WriteFailurePolicy
+from resilient_ov.settings import (
+    FailurePolicySettings,
+    SessionSettings,
+    WatermarkSettings,
+    WriteFailurePolicy,
+)
 from tests.unit.usecases.bench import Bench, changed, refusal, thread
 
 
@@ -291,6 +296,39 @@ def test_an_original_that_lands_after_absence_was_proven_is_counted_not_silent()
     bench.add(thread(6))
     told = {e.result.value: e.count for e in bench.told.of(events.MessagesCounted)}
     assert told.get("duplicated") == 2
+
+
+def test_an_original_is_found_although_a_restored_backup_left_equal_counters() -> None:
+    bench = Bench(changed(session=SessionSettings(commit_min_messages=1000, commit_min_s=3600.0)))
+    bench.add(thread(2))
+    struck: list[bool] = []
+
+    def restored_and_unanswered(command: Command) -> Answer | None:
+        if isinstance(command, AddMessages) and not struck:
+            struck.append(True)
+            # The two live messages are gone, and two of ours stand in their place.
+            bench.server.sessions[bench.session].live.clear()
+            super(type(bench.server), bench.server).apply(command)
+            return Failure(kind=FailureKind.RESET, evidence=Evidence.UNKNOWN, wire_s=0.01)
+        return None
+
+    bench.server.twists.append(restored_and_unanswered)
+    assert bench.add(thread(4)) == "ok"
+    assert len(bench.stored) == len(set(bench.stored)) == 2
+    assert [e.result.value for e in bench.told.of(events.Reconciled)] == ["present"]
+
+
+def test_what_waited_is_stored_although_another_process_has_overtaken_it() -> None:
+    bench = Bench(changed(watermark=WatermarkSettings(window=16)))
+    bench.add(thread(30))
+    slow, quick = bench.process, bench.another()
+    slow.stop(20.0)
+    slow.add_nowait(bench.who, thread(4, first=31))
+    assert bench.add(thread(2, first=33), quick) == "ok"
+    bench.let(60)
+    assert slow.assembly.writer.idle()
+    texts = [f"words {n}" for n in range(1, 35)]
+    assert len(bench.stored) == len(set(bench.stored)) == len(texts)
 
 
 def test_lines_of_another_writer_are_noticed() -> None:
