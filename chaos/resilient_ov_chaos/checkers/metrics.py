@@ -92,17 +92,14 @@ def _of_all(run: Run) -> list[str]:
     made_s = {page.process: page.at_s for page in run.history.of(MetricsPage)}
     least = len(there - _untold(run.history, ended, made_s))
     problems: list[str] = []
-    # A save that outlasts its call is told as a state error, and what it recorded is not counted.
-    late = any(total(page, _STATE_ERRORS, reason="unwritable") for page in pages.values())
-    if told > len(there) or (told < least and not late):
+    if not least <= told <= len(there):
         problems.append(
             f"stored: the pages say {told:.0f}, {len(there)} are there,"
             f" {len(there) - least} of them may be untold"
         )
-    # A process that left something in doubt cannot know what became of it; and one whose commit
-    # was never answered may take what that commit moved for a second copy, a false alarm.
+    # A process that left something in doubt cannot know what became of it.
     silent = not ended and twice and not told_twice
-    invented = told_twice > twice and not ended and not _commit_unanswered(run.history)
+    invented = not ended and told_twice > twice
     if silent or invented:
         problems.append(f"stored twice: the pages say {told_twice:.0f}, {twice} are there")
     given_up = _given_up(pages)
@@ -110,10 +107,6 @@ def _of_all(run: Run) -> list[str]:
     if given_up != missing:
         problems.append(f"given up: the pages say {given_up:.0f}, {missing} are missing")
     return problems
-
-
-def _commit_unanswered(history: History) -> bool:
-    return any(each.operation == _COMMIT and not each.ok for each in history.of(WireAttempt))
 
 
 def _untold(history: History, ended: Collection[int], made_s: Mapping[int, float]) -> set[str]:
@@ -155,8 +148,6 @@ def _called(operation: Operation) -> Call:
 
 _ABOUT_S = 0.5
 _CALLS = "openviking_calls_total"
-_STATE_ERRORS = "openviking_state_errors_total"
-_COMMIT = "session.commit"
 _DROPPED = "openviking_messages_dropped_total"
 _ENDED = ("process_ended", "shutdown")
 _NOTHING = ("empty", *(f"degraded_{each}" for each in _ABSENT))
