@@ -63,6 +63,7 @@ class Expectation:
 
     Attributes:
         told: one sentence for people: who sees what.
+        told_slow: what is to be added to it for a real server.
         reads: what becomes of recall and search.
         degrade_within: from the begin of the fault to the first turn that went on without memory;
             None = no turn does.
@@ -70,7 +71,8 @@ class Expectation:
             once, because nothing is sent any more; None = they may take their whole budget.
         opens: breakers that must open.
         stays_closed: breakers that must not open. All others may.
-        recover_within: after the open period or hold that stands at the end of the fault.
+        recover_within: after the server itself serves a search again and the open period or hold
+            that stands then has ended.
         deliver_within: from the end of the fault to the last write on the server.
         leaving: what a shutdown inside the window may say.
         connections: fresh connections there must be in the window, or it has proved nothing.
@@ -79,6 +81,7 @@ class Expectation:
     """
 
     told: str
+    told_slow: str = ""
     reads: Reads
     degrade_within: Limit | None = None
     quick_within: Limit | None = None
@@ -96,7 +99,11 @@ class Expectation:
         A write's budget then ends in the middle of the requests that follow its batch, which count
         as timeouts, and their breakers may open; reads and the host's stay closed all the same.
         """
-        return replace(self, stays_closed=self.stays_closed & {"recall", "host"})
+        return replace(
+            self,
+            told=f"{self.told} {self.told_slow}".rstrip(),
+            stays_closed=self.stays_closed & {"recall", "host"},
+        )
 
 
 ALL_GROUPS = frozenset({"recall", "append", "commit", "session", "host"})

@@ -233,6 +233,14 @@ class Mended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerBack:
+    """The server served a search that was asked of it beside the product, after the mending."""
+
+    kind: Literal["server_back"] = "server_back"
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
     """Everything that was accepted before the fault ended was seen on the server."""
 
@@ -255,6 +263,7 @@ Record = (
     | ProcessEvent
     | Trouble
     | Mended
+    | ServerBack
     | Delivered
 )
 
@@ -346,6 +355,12 @@ class History:
     def mended_s(self) -> float:
         """From when on everything worked again."""
         return max((each.at_s for each in self.of(Mended)), default=self.fault_s[1])
+
+    @property
+    def server_back_s(self) -> float:
+        """From when on the server itself served a search; it may stay sick after the mending."""
+        told_s = min((each.at_s for each in self.of(ServerBack)), default=self.mended_s)
+        return max(self.mended_s, told_s)
 
     def hiccup_s(self, process: int, began_s: float, ended_s: float) -> float:
         """Return how long an idle event loop of the process stood still once, about this time.

@@ -23,6 +23,7 @@ from resilient_ov_chaos.leftovers_reader import read_leftovers
 from resilient_ov_chaos.marks import thread_of
 from resilient_ov_chaos.pulse import PulseTaker
 from resilient_ov_chaos.record_book import RecordBook
+from resilient_ov_chaos.server_back import ServerBackWatcher
 from resilient_ov_chaos.snapshot import snapshot
 from resilient_ov_chaos.targets.target import Target
 from resilient_ov_chaos.toxiproxy.link import Link
@@ -32,6 +33,8 @@ from resilient_ov_chaos.world import World
 KEY_VARIABLE: Final = "RESILIENT_OV_CHAOS_KEY"
 _POLL_S: Final = 0.3
 _CALM_S: Final = 0.5
+_SERVER_BACK_S: Final = 150.0
+"""Longest wait for a server to get well by itself; its own breaker opens for 60 s at first."""
 _COMMAND_S: Final = 30.0
 _LEAVES_AFTER: Final = 0.3
 """Share of the fault window after which a process shuts down in the middle of it."""
@@ -104,7 +107,10 @@ class Scenario:
         with RecordBook(self._folder / "history.ndjson") as book:
             self._book = book
             try:
-                with PulseTaker(self._stage.target.address, book.take):
+                with (
+                    PulseTaker(self._stage.target.address, book.take),
+                    self._server_back_watcher() as self._server_back,
+                ):
                     self._perform()
                 ledger = self._stage.reader.read(self._threads(), known=known)
             finally:
@@ -150,6 +156,7 @@ class Scenario:
             world.at_begin(leaving.start)
         self._say("fault")
         self._fault.apply(world)
+        self._server_back.begin()
         if self._failures:
             raise self._failures[0]
         self._say("recovery")
@@ -199,12 +206,12 @@ class Scenario:
 
     def _wait_for_recovery(self) -> None:
         """Wait until reads are served and everything accepted so far is on the server."""
-        end_s = time.monotonic() + self._knobs.recovery_s
+        began_s = time.monotonic()
         history = self._history()
         mended_s = history.mended_s
         due = Counter(thread_of(mark) for mark in owed(history).standing)
         waiting = dict(due)
-        while time.monotonic() < end_s:
+        while time.monotonic() < self._patient_until_s(began_s):
             # Sessions keep their order, so counts tell enough here; the checkers read the texts.
             waiting = {t: n for t, n in waiting.items() if self._stored(t) < n}
             if not waiting and not self._book.has(Delivered):
@@ -213,6 +220,13 @@ class Scenario:
                 break
             time.sleep(_POLL_S)
         time.sleep(_CALM_S)
+
+    def _patient_until_s(self, began_s: float) -> float:
+        """Return until when a recovery is waited for; the server's own comes first."""
+        back_s = self._server_back.at_s
+        if back_s is None:
+            return began_s + _SERVER_BACK_S
+        return max(began_s, back_s) + self._knobs.recovery_s
 
     def _stored(self, thread: str) -> int:
         return self._stage.reader.total(self._threads()[thread], thread)
@@ -248,6 +262,16 @@ class Scenario:
         )
         self._clients.append(client)
         return client
+
+    def _server_back_watcher(self) -> ServerBackWatcher:
+        target = self._stage.target
+        return ServerBackWatcher(
+            target.address,
+            key=target.key,
+            account=target.account,
+            persona=self._stage.personas[0],
+            take=self._book.take,
+        )
 
     def _history(self) -> History:
         return History(self._book.records)

@@ -54,10 +54,12 @@ def degrade(run: Run) -> Iterator[Finding]:
 def recover(run: Run) -> Iterator[Finding]:
     """Measure from the end of the fault to the first read that is served again.
 
-    It may take until the open period has ended and somebody calls, and the limit from then on.
+    It may take until the server itself serves a search, the open period has ended and somebody
+    calls, and the limit from then on.
     """
     mended_s = run.history.mended_s
-    due_s = max(mended_s, _open_until_s(run, mended_s))
+    server_s = run.history.server_back_s
+    due_s = max(server_s, _open_until_s(run, server_s))
     for call in READS:
         reads = _ended(run.history, call)
         called_s = min((e.began_s for e in reads if e.began_s >= due_s), default=due_s)
@@ -70,7 +72,11 @@ def recover(run: Run) -> Iterator[Finding]:
             call=call,
             status=Status.RED if red else Status.GREEN,
             text=f"served again after {took_s:.2f} s, {limit_s:.2f} s are expected" if red else "",
-            measured={"recover_s": round(took_s, 3), "recover_limit_s": round(limit_s, 3)},
+            measured={
+                "recover_s": round(took_s, 3),
+                "recover_limit_s": round(limit_s, 3),
+                "server_back_s": round(server_s - mended_s, 3),
+            },
         )
 
 
@@ -138,18 +144,18 @@ def _machine_s(run: Run, read: Operation) -> float:
     return run.history.noise_s(*when) + run.history.hiccup_s(*when)
 
 
-def _open_until_s(run: Run, mended_s: float) -> float:
-    """Return until when reads may be refused for what happened before the end of the fault.
+def _open_until_s(run: Run, back_s: float) -> float:
+    """Return until when reads may be refused for what happened before the server was back.
 
-    A probe that was under way at the end still fails by the fault, and begins another period.
+    A probe that was under way then still fails by the fault, and begins another period.
     """
     return max(
         (
             min(each.ended_s, each.until_s)
             for each in _periods(run)
-            if each.began_s <= mended_s + run.knobs.get_context_s
+            if each.began_s <= back_s + run.knobs.get_context_s
         ),
-        default=mended_s,
+        default=back_s,
     )
 
 

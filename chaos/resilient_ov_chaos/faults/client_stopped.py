@@ -1,7 +1,10 @@
 """The product's own process is frozen for longer than its budgets, in the middle of its calls."""
 
+from dataclasses import replace
+
 from resilient_ov_chaos.expectation import Expectation, Limit, Reads
 from resilient_ov_chaos.faults.fault import Fault
+from resilient_ov_chaos.knobs import Knobs
 from resilient_ov_chaos.toxiproxy.toxics import Latency
 from resilient_ov_chaos.world import World
 
@@ -20,9 +23,15 @@ def apply(world: World) -> None:
                 world.wait(1.2 * knobs.add_s)
 
 
+def _longer(knobs: Knobs) -> Knobs:
+    """It is awake for half of the window only; a window must see enough calls all the same."""
+    return replace(knobs, fault_s=1.5 * knobs.fault_s)
+
+
 FAULT = Fault(
     name="client_stopped",
     apply=apply,
+    knobs=_longer,
     expectation=Expectation(
         told="Calls whose budget ended in the freeze end at the wake-up and send no further byte;"
         " the next ones are served.",

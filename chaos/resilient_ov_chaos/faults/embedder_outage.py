@@ -18,6 +18,9 @@ FAULT = Fault(
     expectation=Expectation(
         told="Recall opens and turns go on without memory; writes and commits go on as if"
         " nothing had happened.",
+        told_slow="OpenViking 0.5.2 opens a breaker of its own at the fifth failed search and"
+        " answers 500 for 60 s, also when the model is back: recovery counts from the first search"
+        " that it serves when asked beside the product.",
         reads=Reads.LOST,
         degrade_within=Limit(budgets=1.0, plus_s=1.0),
         quick_within=Limit(budgets=2.0, plus_s=1.4),

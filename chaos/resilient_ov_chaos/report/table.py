@@ -14,8 +14,9 @@ _SIGNS = {Status.GREEN: "ok", Status.RED: "**RED**", Status.UNKNOWN: "*unknown*"
 _NUMBERS = (
     ("served", "served_share", "share of the reads inside the window that had memory"),
     ("degrade s", "degrade_s", "first turn without memory after the fault began"),
+    ("server s", "server_back_s", "first search the server itself served after it ended"),
     ("recover s", "recover_s", "first turn with memory after it ended"),
-    ("limit s", "recover_limit_s", "what the open period or hold allows"),
+    ("limit s", "recover_limit_s", "what the server and the open period or hold allow"),
     ("deliver s", "deliver_s", "last accepted write on the server after it ended"),
     ("limit s", "deliver_limit_s", "what is expected"),
     ("attempts", "attempts", "on the wire, of the traffic's process"),
@@ -55,7 +56,7 @@ def _lines(outcome: Outcome) -> Iterator[str]:
     for played in outcome.played:
         numbers = _numbers(played)
         shown = " | ".join(_number(numbers.get(key)) for _, key, _ in _NUMBERS)
-        yield f"| {_link(played)} | {played.fault.expectation.told} | {shown} |"
+        yield f"| {_link(played)} | {played.run.expectation.told} | {shown} |"
     yield ""
     for name, _, meaning in _NUMBERS:
         yield f"- {name}: {meaning}"

@@ -34,7 +34,7 @@ def picture(played: Played, out: Path) -> Path:
         played.run.history,
         path,
         title=title,
-        told=played.fault.expectation.told,
+        told=played.run.expectation.told,
         budget_s=played.run.knobs.get_context_s,
     )
     return path

@@ -17,4 +17,7 @@ def test_a_limit_is_told_in_the_products_own_terms() -> None:
 def test_at_a_slow_server_only_reads_and_the_host_must_stay_closed() -> None:
     told = Expectation(told="", reads=Reads.SERVED, stays_closed=ALL_GROUPS)
     assert told.at_slow_server().stays_closed == {"recall", "host"}
+    assert told.at_slow_server().told == ""
+    told = Expectation(told="Quick.", told_slow="But for it.", reads=Reads.SERVED)
+    assert told.at_slow_server().told == "Quick. But for it."
     assert Expectation(told="", reads=Reads.LOST).at_slow_server().stays_closed == frozenset()

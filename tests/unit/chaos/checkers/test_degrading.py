@@ -1,5 +1,5 @@
 from resilient_ov_chaos.expectation import Limit, Reads
-from resilient_ov_chaos.history import Call, Loop, Mended, Result
+from resilient_ov_chaos.history import Call, Loop, Mended, Result, ServerBack
 from resilient_ov_chaos.verdict import Status
 from tests.unit.chaos.story import Story
 
@@ -117,6 +117,26 @@ def test_the_recovery_begins_when_everything_is_mended() -> None:
     story = without(served(5.0, 22.1), 20.5)
     assert story.status(RECOVER, READ) is Status.RED
     assert story.add(Mended(at_s=21.5)).status(RECOVER, READ) is Status.GREEN
+
+
+def sick_until(back_s: float, *served_s: float) -> Story:
+    """Return a run whose server stays sick after the mending, and whose breaker opens again."""
+    story = without(served(5.0, *served_s), 20.5, 23.0).breaker(
+        (19.9, "open"), (back_s - 0.5, "open")
+    )
+    return story.add(Mended(at_s=20.0), ServerBack(at_s=back_s))
+
+
+def test_the_product_is_judged_from_when_the_server_itself_serves_a_search_again() -> None:
+    said = sick_until(24.0, 25.0).say(RECOVER, READ)
+    assert said.status is Status.GREEN
+    assert (said.measured["server_back_s"], said.measured["recover_s"]) == (4.0, 5.01)
+    assert without(sick_until(24.0, 27.0), 24.8).status(RECOVER, READ) is Status.RED
+
+
+def test_a_server_that_is_back_at_once_is_no_excuse() -> None:
+    story = without(served(5.0, 24.6), 20.1)
+    assert story.add(ServerBack(at_s=20.01)).status(RECOVER, READ) is Status.RED
 
 
 def test_a_probe_that_was_under_way_at_the_end_begins_another_period() -> None:

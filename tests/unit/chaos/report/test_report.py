@@ -47,7 +47,7 @@ def test_the_page_shows_the_matrix_the_numbers_and_what_is_not_green() -> None:
     assert "| [rain](rain.png) | ok | *unknown* | **RED** | ok | ok | ok |" in page
     assert "rain | skipped: no rain here" in page
     assert "rain | **ABORTED**: flood" in page
-    assert "Everybody gets wet. | 0.25 | 1.50" in page
+    assert "| Nobody stays dry. | 0.25 | 1.50" in page
     assert "- rain, add: umbrella: dripped" in page
 
 
