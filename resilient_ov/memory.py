@@ -22,6 +22,7 @@ from resilient_ov.domain.namespace import View
 from resilient_ov.domain.ports import Clock
 from resilient_ov.domain.recall import as_result, clamp_top_k
 from resilient_ov.domain.rollout import is_in_share
+from resilient_ov.domain.waiting import Target
 from resilient_ov.policy.classify import DegradeReason
 from resilient_ov.policy.permits import Gate
 from resilient_ov.policy.refusals import Refusal, RefusalReason
@@ -44,7 +45,6 @@ from resilient_ov.usecases.persistence import Persistence
 from resilient_ov.usecases.recall import Found, Question, Recall, degraded
 from resilient_ov.usecases.remember import Remember, Remembered
 from resilient_ov.usecases.steps import Flow
-from resilient_ov.usecases.visit import Target
 from resilient_ov.usecases.warm import Warm, Warmed
 
 R = TypeVar("R")

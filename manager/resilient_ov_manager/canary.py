@@ -28,10 +28,10 @@ from resilient_ov.domain.exchange import (
 )
 from resilient_ov.domain.identity import scope, session_id
 from resilient_ov.domain.recall import ServerHit, select
+from resilient_ov.domain.waiting import Target
 from resilient_ov.events import CanaryOutcome, CanaryStep
 from resilient_ov.settings import ServerProfile, Settings
 from resilient_ov.usecases.addressing import identity_of, target_of
-from resilient_ov.usecases.visit import Target
 from resilient_ov_manager.live_server import LiveServer
 from resilient_ov_manager.purging.server_side import ServerSide
 from resilient_ov_manager.terminal import CommandError

@@ -4,12 +4,13 @@ Rule: technology-neutral signatures. Every port has one contract suite that runs
 on each real adapter.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from resilient_ov.domain.exchange import Answer, Command
+from resilient_ov.domain.waiting import Kept, OutboxDepth, Parcel
 from resilient_ov.domain.watermark import Watermark
 
 T = TypeVar("T")
@@ -182,6 +183,78 @@ class WatermarkStore(Protocol):
 
     def close(self) -> None:
         """Release the owner's marks; idempotent."""
+        ...
+
+
+class OutboxError(Exception):
+    """What waits could not be kept or read; what was kept before still is.
+
+    ``problem`` is a closed word for the operator: ``no_space``, ``denied``, ``io``, ``busy`` (for
+    others' sake, for longer than a moment), ``unreadable`` (it was kept aside and begun anew, or
+    belongs to a newer version), ``forked`` (of no use in this child before it ends).
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"what waits cannot be kept: {problem}")
+        self.problem = problem
+
+
+class Outbox(Protocol):
+    """Keeps what waits to be stored, so that a killed process loses none of it.
+
+    It is a mirror: the process that waits decides what is sent and when, and tells what waits of a
+    session as a whole, each time. Nothing is delivered from here, and what is adopted twice (a
+    kill between two steps) is stored once all the same, because every delivery compares first.
+
+    Each owner keeps its own parcel of a session; owner and life are those of ``WatermarkStore``.
+    All methods block, none waits for other processes longer than a quarter of a second. Safe from
+    any thread: ``keep`` and ``adopt`` of one process exclude each other, and their callbacks run
+    inside that exclusion. A forked child owns nothing of its parent's. Every method but ``close``
+    raises ``OutboxError``.
+    """
+
+    @property
+    def durable(self) -> bool:
+        """False = nothing survives the process; then nobody needs to call anything here."""
+        ...
+
+    def keep(
+        self, session_ids: Collection[str], waiting: Callable[[str], Parcel | None]
+    ) -> OutboxDepth:
+        """Make durable what waits of these sessions: all of them or, when it raises, none.
+
+        ``waiting`` is asked for each, and what it says replaces what was kept; None = nothing
+        waits. What is replaced or no longer waits has left no trace of its text when this
+        returns, unless another process is just reading: then the next ``keep`` of anybody
+        removes it. There is no bound here; how much there may be is decided before a list is
+        accepted.
+        """
+        ...
+
+    def adopt(self, take: Callable[[Parcel], Parcel | None]) -> int:
+        """Take over some of what dead owners left, the longest waiting first; return how many.
+
+        0 = there is none, or none was taken. ``take`` is given each parcel and returns all that
+        waits of its session in this process from now on, which is kept as this owner's; None =
+        there is no room for it, then it stays as it is and the rest is left for later. Across
+        all processes each parcel is taken once.
+        """
+        ...
+
+    def depth(self) -> OutboxDepth:
+        """Return how much is kept in the whole place."""
+        ...
+
+    def entries(self) -> tuple[Kept, ...]:
+        """Return every parcel without its text, the longest waiting first."""
+        ...
+
+    def erase(self, user: str) -> int:
+        """Remove what dead owners left for a user of the server; return how many messages."""
+        ...
+
+    def close(self) -> None:
+        """Release what is held; what is kept stays for whoever adopts it. Idempotent."""
         ...
 
 

@@ -15,8 +15,8 @@ from resilient_ov.domain.namespace import (
     NamespacePolicy,
     View,
 )
+from resilient_ov.domain.waiting import Target
 from resilient_ov.settings import AuthMode, ServerProfile, Settings
-from resilient_ov.usecases.visit import Target
 
 
 def identity_of(settings: Settings, owner: Scope) -> Identity:

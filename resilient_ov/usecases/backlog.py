@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from resilient_ov.domain.planning import Presentation, having_waited, merge
-from resilient_ov.usecases.visit import Target
+from resilient_ov.domain.waiting import Target
 
 KeepHidden = Callable[[Mapping[str, object]], bool]
 

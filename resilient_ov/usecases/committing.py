@@ -6,13 +6,14 @@ Rule: a commit is owed until the server accepted it, has no such session, or ref
 from resilient_ov import events
 from resilient_ov.domain.exchange import CommitReceipt, CommitSession, Evidence, Failure, Success
 from resilient_ov.domain.ports import Clock
+from resilient_ov.domain.waiting import Target
 from resilient_ov.domain.watermark import Watermark
 from resilient_ov.settings import SessionSettings
 from resilient_ov.usecases.call import CallContext, Calls
 from resilient_ov.usecases.delivery import DeliveryStatus, StoppedError, stopped_by
 from resilient_ov.usecases.poison import Poison
 from resilient_ov.usecases.steps import Flow
-from resilient_ov.usecases.visit import Target, Visit
+from resilient_ov.usecases.visit import Visit
 
 _POISON_STATUSES = frozenset({400, 403, 405, 412, 501})
 

@@ -13,6 +13,7 @@ from resilient_ov.domain.exchange import (
 )
 from resilient_ov.domain.planning import Presentation, adopted_head
 from resilient_ov.domain.ports import Clock
+from resilient_ov.domain.waiting import Target
 from resilient_ov.policy.refusals import Refusal
 from resilient_ov.settings import Settings
 from resilient_ov.usecases.call import CallContext, Calls
@@ -25,7 +26,7 @@ from resilient_ov.usecases.reader import (
 )
 from resilient_ov.usecases.rebuild import Rebuilds
 from resilient_ov.usecases.steps import Flow
-from resilient_ov.usecases.visit import Target, Visit
+from resilient_ov.usecases.visit import Visit
 
 
 class Comparison:

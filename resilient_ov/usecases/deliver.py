@@ -19,6 +19,7 @@ from resilient_ov.domain.ports import (
     WatermarkStore,
 )
 from resilient_ov.domain.purge import acquitted, dropped, must_drop
+from resilient_ov.domain.waiting import Target
 from resilient_ov.domain.watermark import Watermark
 from resilient_ov.policy.refusals import Refusal
 from resilient_ov.settings import Settings
@@ -32,7 +33,7 @@ from resilient_ov.usecases.reader import SessionReader
 from resilient_ov.usecases.sending import Sending
 from resilient_ov.usecases.settle import Held, Settler
 from resilient_ov.usecases.steps import Flow, NoTimeError, WorkLateError, compute
-from resilient_ov.usecases.visit import Target, Visit
+from resilient_ov.usecases.visit import Visit
 
 # A page that is asked for with less time left would only be cut off.
 _PAGE_TIME_S = 0.05

@@ -18,9 +18,9 @@ from resilient_ov.domain.exchange import (
     TaskStatus,
 )
 from resilient_ov.domain.ports import Clock
+from resilient_ov.domain.waiting import Target
 from resilient_ov.usecases.call import CallContext, Calls, Result, origin_of
 from resilient_ov.usecases.steps import Flow, wait
-from resilient_ov.usecases.visit import Target
 
 _LOOKS_S = (60.0, 600.0)
 _MOST = 1000

@@ -13,13 +13,13 @@ from resilient_ov.domain.exchange import Failure, FailureKind, Operation, Search
 from resilient_ov.domain.namespace import View, is_category
 from resilient_ov.domain.ports import Clock
 from resilient_ov.domain.recall import MemoryHit, ServerHit, injection_text, select
+from resilient_ov.domain.waiting import Target
 from resilient_ov.policy.classify import DegradeReason
 from resilient_ov.policy.refusals import Refusal, RefusalReason
 from resilient_ov.settings import RetrievalSettings
 from resilient_ov.usecases.call import CallContext, Calls
 from resilient_ov.usecases.failures import degradation
 from resilient_ov.usecases.steps import Flow
-from resilient_ov.usecases.visit import Target
 
 _MOST_STALE = 256
 _MOST_STALE_CHARS = 8 * 1024 * 1024 // 4

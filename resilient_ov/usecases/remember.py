@@ -11,6 +11,7 @@ from resilient_ov import events
 from resilient_ov.domain.exchange import Evidence, Failure
 from resilient_ov.domain.planning import Presentation
 from resilient_ov.domain.ports import Clock, Dice
+from resilient_ov.domain.waiting import Target
 from resilient_ov.policy.refusals import Refusal, RefusalReason
 from resilient_ov.policy.rules import Group
 from resilient_ov.usecases.backlog import HandOver, KeepHidden, text_chars
@@ -19,7 +20,6 @@ from resilient_ov.usecases.deliver import Deliver
 from resilient_ov.usecases.delivery import NOTHING, Delivery, DeliveryStatus
 from resilient_ov.usecases.extraction import Extractions
 from resilient_ov.usecases.steps import Flow, compute, wait
-from resilient_ov.usecases.visit import Target
 from resilient_ov.usecases.writer import Writer, read
 
 _JOIN_POLL_S = 0.01

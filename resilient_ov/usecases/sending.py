@@ -17,12 +17,13 @@ from resilient_ov.domain.exchange import (
     WireMessage,
 )
 from resilient_ov.domain.ports import Clock, Dice, StateUnwritableError
+from resilient_ov.domain.waiting import Target
 from resilient_ov.policy.refusals import Refusal
 from resilient_ov.usecases.call import CallContext, Calls
 from resilient_ov.usecases.delivery import DeliveryStatus, InHand, StoppedError, stopped_by
 from resilient_ov.usecases.poison import Poison
 from resilient_ov.usecases.steps import Flow
-from resilient_ov.usecases.visit import Target, Visit
+from resilient_ov.usecases.visit import Visit
 
 _BISECT_STATUSES = frozenset({400, 413, 422})
 _MAX_FURTHER_REQUESTS = 8

@@ -15,12 +15,12 @@ from resilient_ov.domain.ports import (
     StateUnwritableError,
     WatermarkStore,
 )
+from resilient_ov.domain.waiting import Target
 from resilient_ov.domain.watermark import Watermark
 from resilient_ov.usecases.call import CallContext, origin_of
 from resilient_ov.usecases.deliver import Deliver
 from resilient_ov.usecases.delivery import NOTHING, DeliveryStatus
 from resilient_ov.usecases.steps import Flow, WorkLateError, work
-from resilient_ov.usecases.visit import Target
 from resilient_ov.usecases.writer import Writer
 
 _MAX_JITTER_S = 30.0

@@ -5,10 +5,8 @@ next visit finds out again (an intent whose answer was not saved is settled by r
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
-from resilient_ov.domain.exchange import Identity
 from resilient_ov.domain.ports import Clock, Dice, Loaded, SessionUnit, StateUnwritableError
 from resilient_ov.domain.watermark import Watermark
 from resilient_ov.usecases.steps import Flow, NoTimeError, WorkLateError, wait, work
@@ -19,21 +17,6 @@ _FAIR_S = 0.25
 """Work that had this long and is not done speaks of the disk."""
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A session on the server and who owns it.
-
-    ``user_role`` and ``agent_role`` are the role ids of the user's and the assistant's messages
-    on the namespace profile; None = not sent.
-    """
-
-    identity: Identity
-    session_id: str
-    account: str
-    user_role: str | None = None
-    agent_role: str | None = None
 
 
 class Visit:

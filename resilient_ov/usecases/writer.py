@@ -12,13 +12,13 @@ from resilient_ov import events
 from resilient_ov.domain.messages import conversation
 from resilient_ov.domain.planning import Presentation, present
 from resilient_ov.domain.ports import Clock, Dice
+from resilient_ov.domain.waiting import Target
 from resilient_ov.usecases.backlog import Backlog, HandOver, Waiting
 from resilient_ov.usecases.call import CallContext, origin_of
 from resilient_ov.usecases.deliver import Deliver
 from resilient_ov.usecases.delivery import Delivery, DeliveryStatus
 from resilient_ov.usecases.extraction import Extractions
 from resilient_ov.usecases.steps import Flow, compute
-from resilient_ov.usecases.visit import Target
 
 _AT_ONCE = 4
 _FIRST_BACKOFF_S = 1.0
