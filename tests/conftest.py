@@ -9,14 +9,11 @@ import os
 import threading
 import traceback
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import blockbuster.blockbuster as guard
 import hypothesis
 import pytest
-
-if TYPE_CHECKING:
-    from tests.postgresql import Server
 
 # How fast the machine is just now is no property of the code: on a fresh checkout the first draw
 # alone makes a table of all characters, for seconds.
@@ -98,19 +95,6 @@ class LoopGuard:
             self._loops -= 1
             if self._loops == 0:
                 self._guard.deactivate()
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> "Iterator[Server]":
-    """Give a PostgreSQL server, one for the run; a test that stops it starts it again."""
-    from tests.postgresql import MISSING, Server, programs
-
-    folder = programs()
-    if folder is None:
-        pytest.skip(MISSING)
-    server = Server.made(folder)
-    yield server
-    server.end()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,7 +12,6 @@ process id.
       sweeper.lock                          while somebody leads
 """
 
-import math
 import os
 import re
 import threading
@@ -99,10 +98,6 @@ class FileWatermarkStore:
     def owner_lives(self, token: str) -> bool:
         """Tell whether the process with that token lives (blocks)."""
         return self.owners.lives(token)
-
-    def owned_until_s(self) -> float:
-        """Return infinity: a lock ends with its process and no sooner; never blocks."""
-        return math.inf
 
     def unfinished(self) -> tuple[str, ...]:
         """Return the ids of sessions with something to settle or commit, sorted (blocks).

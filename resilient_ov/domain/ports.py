@@ -93,11 +93,7 @@ class AsyncMemoryServer(Protocol):
 class StateUnwritableError(Exception):
     """The state of a session could not be read or saved; the old one is intact.
 
-    ``problem`` is a closed word for the operator: ``no_space``, ``denied``, ``io``; of a place
-    that is shared over a network also ``unreachable``, ``late`` (no answer in time),
-    ``read_only``, ``dsn`` (its address is malformed), ``lease`` (we are taken for dead),
-    ``taken_over`` (the session is another owner's by now), ``schema_missing``, ``schema_older``
-    and ``schema_newer``.
+    ``problem`` is a closed word for the operator: ``no_space``, ``denied``, ``io``.
     """
 
     def __init__(self, problem: str) -> None:
@@ -162,19 +158,7 @@ class WatermarkStore(Protocol):
         ...
 
     def owner_lives(self, token: str) -> bool:
-        """Tell whether the process with that token still lives (blocks); dead stays dead.
-
-        Raises:
-            StateUnwritableError: it cannot be told.
-        """
-        ...
-
-    def owned_until_s(self) -> float:
-        """Return until when (monotonic) nobody else can think this process dead; never blocks.
-
-        What may change the server must not be sent later: by then another may have settled it.
-        Infinite where only its end ends an owner's life.
-        """
+        """Tell whether the process with that token still lives (blocks)."""
         ...
 
     def unfinished(self) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ Rule: it keeps the promises of the port (exclusive visits, revisions, markers, l
 does no I/O, so it never blocks.
 """
 
-import math
 import re
 import threading
 from contextlib import AbstractContextManager
@@ -22,8 +21,7 @@ class MemoryPlace:
     """What the owners of one place share; give one to several stores to play several processes.
 
     ``open_problem`` and ``save_problem`` are the words of the ``StateUnwritableError`` that every
-    open or save raises, None = healthy; ``owned_until_s`` is what every owner answers; ``saves``
-    counts the saves that wrote something.
+    open or save raises, None = healthy; ``saves`` counts the saves that wrote something.
     """
 
     def __init__(self) -> None:
@@ -37,7 +35,6 @@ class MemoryPlace:
         self.leader: str | None = None
         self.open_problem: str | None = None
         self.save_problem: str | None = None
-        self.owned_until_s = math.inf
         self.saves = 0
         self._tokens = count(1)
 
@@ -79,10 +76,6 @@ class MemoryWatermarkStore:
         """Tell whether the owner with that token lives."""
         with self.place.mutex:
             return token in self.place.owners
-
-    def owned_until_s(self) -> float:
-        """Return until when nobody else can think this owner dead, as scripted by the place."""
-        return self.place.owned_until_s
 
     def unfinished(self) -> tuple[str, ...]:
         """Return the ids of sessions with something to settle or commit, sorted."""

@@ -52,7 +52,6 @@ NOT_PLAIN = {
 }
 NEEDS_AN_EXTRA = (
     "resilient_ov.embedded",
-    "resilient_ov.adapters.postgresql_connection",
     "resilient_ov_chaos",
     "resilient_ov_manager.recall_plot",
     "resilient_ov_grafana.dashboards",

@@ -1,20 +1,18 @@
-"""The promises of ``WatermarkStore``, on the fake, on files and on PostgreSQL."""
+"""The promises of ``WatermarkStore``, on the fake and on the file store."""
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from resilient_ov.adapters.clock import SystemDice
-from resilient_ov.adapters.postgresql_database import Dsn
-from resilient_ov.adapters.postgresql_watermark_store import PostgresqlWatermarkStore
 from resilient_ov.adapters.watermark_store import FileWatermarkStore
 from resilient_ov.adapters.worker_pool import WorkerPool
 from resilient_ov.domain.ports import (
@@ -25,9 +23,6 @@ from resilient_ov.domain.ports import (
 )
 from resilient_ov.domain.watermark import InDoubt, ReadBack, Watermark
 from resilient_ov.testing.memory_store import MemoryPlace, MemoryWatermarkStore
-from tests.postgresql import Server
-
-T = TypeVar("T")
 
 SESSION = "df_" + "a" * 52
 OTHER = "df_" + "b" * 52
@@ -120,67 +115,6 @@ class Files:
             yield
 
 
-class AtOnce:
-    """Workers that run what they are given on the spot, so that a session left is free."""
-
-    def submit(self, work: Callable[[], T], done: Callable[[T | None, None], None]) -> bool:
-        done(work(), None)
-        return True
-
-
-class Postgresql:
-    """A gateway's role with the documented rights; the schema's owner breaks things."""
-
-    def __init__(self, server: Server) -> None:
-        self.server = server
-        self.schema = server.schema()
-        self.stores: list[PostgresqlWatermarkStore] = []
-
-    def store(self) -> WatermarkStore:
-        self.stores.append(
-            PostgresqlWatermarkStore(
-                Dsn(self.schema.gateway),
-                dice=SystemDice(),
-                workers=AtOnce(),
-                write_s=10.0,
-                settle_s=5.0,
-            )
-        )
-        return self.stores[-1]
-
-    def _put(self, session_id: str, state: str) -> None:
-        self.server.admin(
-            f"INSERT INTO {self.schema.name}.resilient_ov_sessions (session_id, fence, state)"
-            f" VALUES ('{session_id}', 1, '{state}')"
-            " ON CONFLICT (session_id) DO UPDATE SET state = excluded.state"
-        )
-
-    def damage(self, session_id: str) -> None:
-        self._put(session_id, "")
-
-    def put_newer(self, session_id: str) -> None:
-        self._put(session_id, '{"schema_version":3,"later":true}')
-
-    @contextmanager
-    def unwritable(self, problem: str) -> Iterator[None]:
-        table = f"{self.schema.name}.resilient_ov_sessions"
-        code = {"no_space": "53100", "denied": "42501", "io": "XX000"}[problem]
-        self.server.admin(
-            f"CREATE OR REPLACE FUNCTION {self.schema.name}.refuse() RETURNS trigger AS"
-            f" $$BEGIN RAISE EXCEPTION 'scripted' USING ERRCODE = '{code}'; END$$"
-            f" LANGUAGE plpgsql; CREATE TRIGGER refuse BEFORE UPDATE OF state OR INSERT ON {table}"
-            f" FOR EACH ROW EXECUTE FUNCTION {self.schema.name}.refuse()"
-        )
-        try:
-            yield
-        finally:
-            self.server.admin(f"DROP TRIGGER refuse ON {table}")
-
-    def end(self) -> None:
-        for store in self.stores:
-            store.close()
-
-
 @pytest.fixture
 def workers() -> Iterator[WorkerPool]:
     pool = WorkerPool(threads=2, waiting=8)
@@ -188,21 +122,14 @@ def workers() -> Iterator[WorkerPool]:
     pool.close()
 
 
-@pytest.fixture(params=["memory", "files", "postgresql"])
+@pytest.fixture(params=["memory", "files"])
 def place(
     request: pytest.FixtureRequest,
     tmp_path: Path,
     workers: WorkerPool,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Place]:
-    if request.param == "memory":
-        yield Memory()
-    elif request.param == "files":
-        yield Files(tmp_path, workers, monkeypatch)
-    else:
-        shared = Postgresql(request.getfixturevalue("postgresql"))
-        yield shared
-        shared.end()
+) -> Place:
+    return Memory() if request.param == "memory" else Files(tmp_path, workers, monkeypatch)
 
 
 def load(store: WatermarkStore, session_id: str = SESSION) -> Loaded | None:
